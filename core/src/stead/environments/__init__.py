@@ -1,0 +1,5 @@
+"""Environments that ship with the core."""
+
+from stead.environments.memory import MemoryEnvironment
+
+__all__ = ["MemoryEnvironment"]
