@@ -162,10 +162,7 @@ async def collect_content(content: Content) -> bytes:
         TypeError: `content` or an item of it is of another type.
     """
     if isinstance(content, AsyncIterable):
-        pieces = []
-        async for piece in content:
-            pieces.append(content_bytes(piece, text=False))
-        return b"".join(pieces)
+        return b"".join([content_bytes(piece, text=False) async for piece in content])
     return content_bytes(content)
 
 

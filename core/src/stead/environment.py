@@ -222,8 +222,9 @@ class Environment(ABC):
         raise self._unsupported("stat")
 
     def list_files(self, path: PathLike = ".", *, recursive: bool = False) -> AsyncGenerator[FileInfo, None]:
-        """Lists a directory, sorted by path. Directories are listed too; links are shown as what they lead to and never
-        walked into.
+        """Lists a directory, sorted by path.
+
+        Directories are listed too; links are shown as what they lead to and never walked into.
 
         Args:
             path: The directory.
