@@ -1,0 +1,1 @@
+"""The message formats that the reducer works on."""

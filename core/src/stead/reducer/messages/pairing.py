@@ -1,0 +1,105 @@
+"""Which result answers which call. Ids are the provider's data, and not unique over a history."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stead.reducer.messages.codec import Call, Result, View
+
+__all__ = ["Exchange", "Round", "pair_rounds"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One call and, if it was answered, its result."""
+
+    call_index: int
+    """Index of the entry that holds the call."""
+    call: Call
+    result_index: int | None = None
+    """Index of the entry that holds the result; None while the call is pending or was never answered."""
+    result: Result | None = None
+
+
+@dataclass(slots=True)
+class Round:
+    """One assistant turn that calls tools."""
+
+    index: int
+    """Index of the first entry of the turn that holds a call."""
+    exchanges: list[Exchange] = field(default_factory=list)
+    """The turn's calls, in their order."""
+
+    @property
+    def complete(self) -> bool:
+        """True if every call was answered."""
+        return all(exchange.result is not None for exchange in self.exchanges)
+
+
+def pair_rounds(views: Sequence[View], *, splits_turns: bool = False) -> tuple[list[Round], list[tuple[int, Result]]]:
+    """Pairs calls and results, and groups the calls by assistant turn.
+
+    The nth call with an id in one turn takes the nth result with that id, up to the next turn that uses the id again.
+    Where an id is missing, the tool's name stands for it, and where that is missing too, the order.
+
+    Args:
+        views: The views of a history, in its order.
+        splits_turns: As `Codec.splits_turns`: neighbouring assistant entries are one turn.
+
+    Returns:
+        The rounds in order, and the results that answer no call (strays, duplicates), each with the index of its entry.
+    """
+    rounds: list[Round] = []
+    strays: list[tuple[int, Result]] = []
+    waiting: dict[str, list[Exchange]] = {}
+    current: Round | None = None
+    for index, view in enumerate(views):
+        if view.calls:
+            if current is None or not splits_turns:
+                current = Round(index)
+                rounds.append(current)
+            _open(current, index, view.calls, waiting)
+        elif view.role != "assistant":
+            current = None
+        for result in view.results:
+            exchange = _answered_by(result, waiting)
+            if exchange is None:
+                strays.append((index, result))
+            else:
+                exchange.result_index, exchange.result = index, result
+    return rounds, strays
+
+
+def _open(turn: Round, index: int, calls: Sequence[Call], waiting: dict[str, list[Exchange]]) -> None:
+    for call in calls:
+        exchange = Exchange(index, call)
+        turn.exchanges.append(exchange)
+        key = call.id or _name_key(call.name)
+        same = waiting.get(key)
+        if same is not None and same[0].call_index >= turn.index:
+            same.append(exchange)
+        else:
+            # What waits under this id belongs to an older turn and was never answered: the id starts anew, as newest.
+            waiting.pop(key, None)
+            waiting[key] = [exchange]
+
+
+def _answered_by(result: Result, waiting: dict[str, list[Exchange]]) -> Exchange | None:
+    key: str | None = result.id or _name_key(result.name or "")
+    if key not in waiting and not result.id:
+        key = _key_without_id(result.name, waiting)
+    same = waiting.get(key) if key is not None else None
+    if key is None or same is None:
+        return None
+    exchange = same.pop(0)
+    if not same:
+        del waiting[key]
+    return exchange
+
+
+def _name_key(name: str) -> str:
+    return f"\0{name}"
+
+
+def _key_without_id(name: str | None, waiting: dict[str, list[Exchange]]) -> str | None:
+    """Where the newest turn waits that a result without an id can answer: of its name, or of any name."""
+    return next((key for key, same in reversed(waiting.items()) if not name or same[0].call.name == name), None)
