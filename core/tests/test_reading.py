@@ -106,11 +106,7 @@ def test_pages_joined_give_the_whole_text(data, chars):
             break
         text += "\n" if page.last_line_complete else ""
         line, column = page.next_start_line, page.next_start_column
-    expected = (
-        data.decode("utf-8", "replace")
-        if b"\n" not in data
-        else b"".join(data.splitlines(True) and [data]).decode("utf-8", "replace")
-    )
+    expected = "\n".join(line.decode("utf-8", "replace") for line in data.split(b"\n"))
     assert text == expected.removesuffix("\n")
 
 
