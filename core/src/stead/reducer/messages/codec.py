@@ -5,7 +5,7 @@ and marks nothing: what was reduced before is known from the records of the offl
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Role",
     "View",
     "argument_object",
-    "check_ordinals",
+    "check_edits",
 ]
 
 Role = Literal["system", "user", "assistant", "tool", "other"]
@@ -139,17 +139,18 @@ def argument_object(call: Call) -> dict[str, Any] | None:
     return dict(arguments) if isinstance(arguments, Mapping) else None
 
 
-def check_ordinals(given: Mapping[int, Any], known: Sequence[Call] | Sequence[Result], kind: str) -> None:
-    """Raises ValueError if `given` names an ordinal that the entry does not have.
+def check_edits(view: View, results: Mapping[int, Any], arguments: Mapping[int, Any]) -> None:
+    """Raises ValueError if an edit names a result or call that the entry does not have.
 
     Args:
-        given: What a caller wants replaced.
-        known: The entry's results or calls.
-        kind: `"result"` or `"call"`, for the message.
+        view: The entry's view.
+        results: As `Codec.replace`.
+        arguments: As `Codec.replace`.
 
     Raises:
         ValueError: An ordinal is unknown.
     """
-    unknown = sorted(set(given) - {item.ordinal for item in known})
-    if unknown:
-        raise ValueError(f"the message has no {kind} number {unknown[0]}; it has {len(known)}")
+    for kind, given, count in (("result", results, len(view.results)), ("call", arguments, len(view.calls))):
+        unknown = [ordinal for ordinal in given if not 0 <= ordinal < count]
+        if unknown:
+            raise ValueError(f"the message has no {kind} number {unknown[0]}; it has {count}")

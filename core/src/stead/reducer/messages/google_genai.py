@@ -1,0 +1,111 @@
+"""Google GenAI contents, which ADK uses too: calls and responses are parts, and a response is an object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stead.reducer.messages.blocks import block_strings, json_text, media_of_type, put, read, render_arguments
+from stead.reducer.messages.codec import Content, Role, View, check_edits
+from stead.reducer.messages.parts import Parts
+
+__all__ = ["GoogleGenAI"]
+
+ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "model": "assistant",
+    "system": "system",
+    "function": "tool",
+    "tool": "tool",
+}
+CALL = ("function_call", "functionCall")
+RESPONSE = ("function_response", "functionResponse")
+SIGNATURE = ("thought_signature", "thoughtSignature")
+# A response is an object; these keys hold the whole of one that is just text (Google's own, and ADK's).
+TEXT_KEYS = ("output", "result", "error")
+
+
+class GoogleGenAI:
+    """The codec for `Content` objects and for their dicts, in snake_case or camelCase."""
+
+    name = "google-genai"
+    splits_turns = False
+
+    def view(self, message: Any) -> View:
+        """See `Codec.view`."""
+        if isinstance(message, str):
+            return View("user", texts=(message,) if message else ())
+        parts = Parts()
+        for part in read(message, "parts") or ():
+            _add(parts, part)
+        # Google takes a content without a role for the user's.
+        role = ROLES.get(read(message, "role") or "user", "other") if read(message, "parts", "role") else "other"
+        return parts.view(role)
+
+    def replace(
+        self, message: Any, *, results: Mapping[int, Content] | None = None, arguments: Mapping[int, Any] | None = None
+    ) -> Any:
+        """See `Codec.replace`."""
+        if not results and not arguments:
+            return message
+        results, arguments = results or {}, arguments or {}
+        view = self.view(message)
+        check_edits(view, results, arguments)
+        parts: list[Any] = []
+        calls = responses = 0
+        for part in read(message, "parts"):
+            new = part
+            if read(part, *CALL) is not None:
+                if calls in arguments and not view.calls[calls].signed:
+                    new = _inside(part, CALL, {"args": render_arguments(arguments[calls], "object")})
+                calls += 1
+            elif (response := read(part, *RESPONSE)) is not None:
+                if responses in results:
+                    new = _inside(part, RESPONSE, {"response": _as_response(response, results[responses])})
+                responses += 1
+            parts.append(new)
+        return put(message, {"parts": parts})
+
+
+def _add(parts: Parts, part: Any) -> None:
+    signed = read(part, *SIGNATURE) is not None
+    parts.signed = parts.signed or signed
+    if isinstance(part, str):
+        parts.texts.append(part)
+    elif (call := read(part, *CALL)) is not None:
+        parts.call(read(call, "id"), read(call, "name"), read(call, "args"), signed=signed)
+    elif (response := read(part, *RESPONSE)) is not None:
+        content, failed = _as_text(read(response, "response"))
+        parts.result(read(response, "id"), read(response, "name"), content, is_error=failed)
+        for item in read(response, "parts") or ():
+            _add(parts, item)
+    elif (blob := read(part, "inline_data", "inlineData", "file_data", "fileData")) is not None:
+        parts.media.append(media_of_type(read(blob, "mime_type", "mimeType"), read(blob, "data")))
+    elif (text := read(part, "text")) is not None:
+        (parts.reasoning if read(part, "thought") else parts.texts).append(text)
+    else:
+        parts.texts += block_strings(part)
+
+
+def _as_text(response: Any) -> tuple[str, bool]:
+    """The response as text, and whether it reports an error."""
+    if not response:
+        return "", False
+    if not isinstance(response, Mapping):
+        return json_text(response), False
+    failed = "error" in response
+    if len(response) == 1:
+        key, value = next(iter(response.items()))
+        if key in TEXT_KEYS and isinstance(value, str):
+            return value, failed
+    return json_text(response), failed
+
+
+def _as_response(response: Any, content: Content) -> dict[str, Any]:
+    """The object that stands for a new content: under the key of the old one, so that an error stays an error."""
+    old = read(response, "response")
+    known = [key for key in ("error", "result", "output") if isinstance(old, Mapping) and key in old]
+    return {known[0] if known else "output": content}
+
+
+def _inside(part: Any, names: tuple[str, ...], updates: Mapping[str, Any]) -> Any:
+    name = next(name for name in names if read(part, name) is not None)
+    return put(part, {name: put(read(part, name), updates)})

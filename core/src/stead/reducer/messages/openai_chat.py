@@ -1,0 +1,133 @@
+"""OpenAI chat completions, and the many services that speak the same format."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stead.reducer.messages.blocks import (
+    as_content,
+    content_media,
+    content_strings,
+    json_text,
+    put,
+    read,
+    render_arguments,
+)
+from stead.reducer.messages.codec import Call, Content, Media, Result, Role, View, check_edits
+
+__all__ = ["OpenAIChat"]
+
+ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+# Thinking as other services add it to this format: DeepSeek and vLLM, OpenRouter, LiteLLM.
+REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+# A history has one view an entry: `tuple.__new__` makes one in a quarter of the time of the class's own call.
+new = tuple.__new__
+
+
+class OpenAIChat:
+    """The codec for chat completion messages: dicts, and the SDK's own message objects among them."""
+
+    name = "openai-chat"
+    splits_turns = False
+
+    def view(self, message: Any) -> View:
+        """See `Codec.view`."""
+        if not isinstance(message, dict):
+            message = _as_mapping(message)
+        role = ROLES.get(message.get("role"), "other")
+        content = message.get("content")
+        if role == "tool":
+            content = content if isinstance(content, str) else as_content(content)
+            result = new(Result, (0, message.get("tool_call_id"), message.get("name"), content, False))
+            return new(View, ("tool", (), (result,), (), (), (), False))
+        media: tuple[Media, ...] = ()
+        if isinstance(content, str):
+            texts: tuple[str, ...] = (content,) if content else ()
+        elif content is None:
+            texts = ()
+        else:
+            texts, media = content_strings(content), content_media(content)
+        if role != "assistant":
+            return new(View, (role, (), (), texts, (), media, False))
+        return _assistant_view(message, texts, media)
+
+    def replace(
+        self, message: Any, *, results: Mapping[int, Content] | None = None, arguments: Mapping[int, Any] | None = None
+    ) -> Any:
+        """See `Codec.replace`."""
+        if not results and not arguments:
+            return message
+        view = self.view(message)
+        check_edits(view, results or {}, arguments or {})
+        updates: dict[str, Any] = {"content": results[0]} if results else {}
+        if arguments:
+            updates |= _edited_calls(message, view.calls, arguments)
+        return put(message, updates)
+
+
+def _as_mapping(message: Any) -> Mapping[str, Any]:
+    if isinstance(message, Mapping):
+        return message
+    names = ("role", "content", "tool_calls", "function_call", "tool_call_id", "name", "refusal", *REASONING)
+    return {name: getattr(message, name, None) for name in names}
+
+
+def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: tuple[Media, ...]) -> View:
+    raw = message.get("tool_calls")
+    calls: tuple[Call, ...] = tuple([_call(i, item) for i, item in enumerate(raw)]) if raw else ()
+    old_style = message.get("function_call")
+    if old_style and not calls:
+        calls = (_function_call(0, None, old_style, signed=False),)
+    refusal = message.get("refusal")
+    if refusal:
+        texts = (*texts, refusal)
+    reasoning: tuple[str, ...] = ()
+    signed = False
+    for name in REASONING:
+        found = message.get(name)
+        if found:
+            reasoning = reasoning or content_strings(found)
+            signed = signed or not isinstance(found, str)
+    return new(View, ("assistant", calls, (), texts, reasoning, media, signed))
+
+
+def _call(ordinal: int, item: Any) -> Call:
+    identity = read(item, "id")
+    custom = read(item, "custom") if read(item, "type") == "custom" else None
+    if custom is not None:
+        return Call(ordinal, identity, read(custom, "name") or "", read(custom, "input"), "text")
+    # Gemini's thought signature, as its own OpenAI endpoint and as LiteLLM pass it on.
+    extra = read(item, "extra_content", "provider_specific_fields")
+    signed = extra is not None and "thought_signature" in json_text(extra)
+    return _function_call(ordinal, identity, read(item, "function") or {}, signed=signed)
+
+
+def _function_call(ordinal: int, identity: str | None, function: Any, *, signed: bool) -> Call:
+    arguments = read(function, "arguments")
+    form = "object" if isinstance(arguments, Mapping) else "json"
+    return new(Call, (ordinal, identity, read(function, "name") or "", arguments, form, signed))
+
+
+def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int, Any]) -> dict[str, Any]:
+    rendered = {
+        call.ordinal: render_arguments(arguments[call.ordinal], call.form)
+        for call in calls
+        if call.ordinal in arguments and not call.signed
+    }
+    raw = read(message, "tool_calls")
+    if not raw:
+        return {"function_call": put(read(message, "function_call"), {"arguments": rendered[0]})}
+    edited = list(raw)
+    for ordinal, value in rendered.items():
+        item = edited[ordinal]
+        if calls[ordinal].form == "text":
+            edited[ordinal] = put(item, {"custom": put(read(item, "custom"), {"input": value})})
+        else:
+            edited[ordinal] = put(item, {"function": put(read(item, "function"), {"arguments": value})})
+    return {"tool_calls": edited}
