@@ -1,0 +1,103 @@
+"""The optional, harder fixtures: a back door past the environment under test, and faults in what is behind it."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, runtime_checkable
+
+from stead.conformance.law import Locked
+from stead.environment import Environment
+
+__all__ = ["DirectoryDoor", "Fault", "Faults", "Raw", "RawDoor"]
+
+Fault = Literal["cut", "reset", "denied", "unavailable", "lost", "silent", "full"]
+"""What a `faulty` fixture can be asked for.
+
+`cut`: every body ends before its announced length. `reset`: the connection breaks in the middle of a body. `denied`: the
+credentials are refused. `unavailable`: the service gives no answer. `lost`: what runs commands is destroyed while one
+runs. `silent`: a command's answer never comes. `full`: there is no room for a write.
+"""
+
+
+@runtime_checkable
+class Raw(Protocol):
+    """A back door to the files, so that a fault in writing cannot hide one in reading. Methods may be async.
+
+    Paths are relative to the environment's working directory.
+    """
+
+    def read(self, path: str) -> bytes | Awaitable[bytes]:
+        """Returns the bytes at a path."""
+
+    def write(self, path: str, data: bytes) -> Awaitable[None] | None:
+        """Puts bytes at a path, parents included, in place."""
+
+    def names(self, folder: str) -> list[str] | Awaitable[list[str]]:
+        """Returns all names in a folder, also those that the environment hides."""
+
+
+class DirectoryDoor:
+    """The back door of an environment whose files are in a directory of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, path: str) -> bytes:
+        """Returns the bytes of a file."""
+        return (self.root / path).read_bytes()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Writes a file in place."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("r+b" if target.exists() else "wb") as file:
+            file.write(data)
+            file.truncate()
+
+    def names(self, folder: str) -> list[str]:
+        """Returns what is in a folder."""
+        return sorted(entry.name for entry in (self.root / folder).iterdir())
+
+
+class RawDoor:
+    """What a law sees of the `raw` fixture: the same methods, always awaited."""
+
+    def __init__(self, raw: Raw | None) -> None:
+        self._raw = raw
+
+    async def read(self, path: str) -> bytes:
+        """Returns the bytes at a path."""
+        return cast("bytes", await self._call("read", path))
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Puts bytes at a path."""
+        await self._call("write", path, data)
+
+    async def names(self, folder: str) -> list[str]:
+        """Returns all names in a folder."""
+        return sorted(cast("list[str]", await self._call("names", folder)))
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        value = getattr(self._raw, method)(*arguments)
+        return await value if inspect.isawaitable(value) else value
+
+
+class Faults:
+    """What a law sees of the `faulty` fixture: a function from a fault to an environment that suffers it.
+
+    The environment is unstarted and has the same files as the one under test.
+    """
+
+    def __init__(self, make: Callable[[Fault], Environment | None] | None) -> None:
+        self._make = make
+
+    def __call__(self, fault: Fault) -> Environment:
+        """Returns an environment with that fault.
+
+        Raises:
+            Locked: The fixture has no such fault.
+        """
+        env = self._make(fault) if self._make is not None else None
+        if env is None:
+            raise Locked(f"the fixture faulty has no fault {fault!r}")
+        return env
