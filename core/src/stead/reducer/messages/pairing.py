@@ -101,5 +101,11 @@ def _name_key(name: str) -> str:
 
 
 def _key_without_id(name: str | None, waiting: dict[str, list[Exchange]]) -> str | None:
-    """Where the newest turn waits that a result without an id can answer: of its name, or of any name."""
-    return next((key for key, same in reversed(waiting.items()) if not name or same[0].call.name == name), None)
+    """Where a call waits that a result without an id can answer: one without an id too, in the newest turn, first."""
+    fitting = [key for key, same in waiting.items() if not name or same[0].call.name == name]
+
+    def nearness(key: str) -> tuple[bool, int, int]:
+        first = waiting[key][0]
+        return key.startswith("\0"), first.call_index, -first.call.ordinal
+
+    return max(fitting, key=nearness, default=None)
