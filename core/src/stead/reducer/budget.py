@@ -1,0 +1,80 @@
+"""How many characters an answer may have, known before the result is: streams decide with the same numbers."""
+
+from dataclasses import dataclass
+
+from stead.reducer.config import ReducerConfig
+from stead.reducer.names import PATH_NAME_CHARS
+from stead.reducer.notices import DIGITS, Notices
+
+__all__ = ["Budget", "budget_for", "fill", "hint_for"]
+
+ERROR_CHARS = 200
+TOOL_CHARS = 64
+_LEAST_PREVIEW = 200
+_SUFFIX_CHARS = 24
+_SIZED = ("truncated", "streamed", "unsaved", "streamed_unsaved")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Sizes of one call's answer, in characters."""
+
+    limit: int
+    frame: int
+    """What a notice may take beside its preview."""
+
+    @property
+    def threshold(self) -> int:
+        """A longer result is reduced, and its answer is no longer than this: the limit, if a notice fits into it."""
+        fits = self.limit >= self.frame + _LEAST_PREVIEW
+        return self.limit if fits else self.limit + self.frame
+
+    @property
+    def preview(self) -> int:
+        """Characters of the original that an answer may show."""
+        return self.threshold - self.frame
+
+
+def budget_for(config: ReducerConfig, notices: Notices, *, tool: str, folder: str, path: str | None) -> Budget:
+    """The sizes of one call's answer.
+
+    Args:
+        config: The settings.
+        notices: Their texts.
+        tool: The tool's name.
+        folder: The session's folder; its default paths are of a bounded length.
+        path: The path, where it is not a default one.
+    """
+    name = path or f"{folder}/trunc/".ljust(len(folder) + 7 + PATH_NAME_CHARS + _SUFFIX_CHARS, "x")
+    frames = [
+        fill(
+            getattr(notices, template),
+            tool=tool,
+            path=name,
+            hint=hint_for(config, notices, name),
+            error="x" * ERROR_CHARS,
+            incomplete=notices.incomplete,
+        )
+        for template in _SIZED
+    ]
+    # A character that is not ASCII costs about a token, an ASCII one a quarter: the answer must save tokens too.
+    return Budget(config.max_length_for_trunc, max(len(f) + 3 * sum(not c.isascii() for c in f) for f in frames))
+
+
+def hint_for(config: ReducerConfig, notices: Notices, path: str) -> str:
+    """The sentence that says how to read on; empty if the reducer knows no reading tool."""
+    reader = config.read_file_tool_name
+    return notices.hint.format(reader=reader, path=path) if reader else ""
+
+
+def fill(template: str, *, tool: str, **values: str | int) -> str:
+    """Fills a template; a number that is not given counts as twelve digits, a text as empty.
+
+    Args:
+        template: One of `Notices`.
+        tool: The tool's name; a long one is cut.
+        values: Its other fields.
+    """
+    texts = {"head": "", "tail": "", "path": "", "hint": "", "error": "", "incomplete": "", "reader": ""}
+    numbers = dict.fromkeys(("characters", "lines", "omitted", "head_characters", "tail_characters"), DIGITS)
+    return template.format(**{**texts, **numbers, **values, "tool": tool[:TOOL_CHARS]})

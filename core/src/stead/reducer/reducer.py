@@ -1,0 +1,198 @@
+"""The reducer: makes a large tool result, or an old history, small, and keeps all of it in an environment."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from stead.adapt import FourMethods, adapt
+from stead.environment import Environment, PathLike
+from stead.errors import ConfigError
+from stead.reducer.calls import Decision, Report, ToolCall
+from stead.reducer.config import ReducerConfig
+from stead.reducer.names import session_name
+from stead.reducer.offloads import Offloads
+from stead.reducer.store import SessionStore
+from stead.reducer.truncate import Truncation
+from stead.reducer.wrap import CallId, wrap_tool
+
+__all__ = ["OnReport", "Reducer"]
+
+OnReport = Callable[[Report], Awaitable[None] | None]
+_LOG = logging.getLogger("stead.reducer")
+
+
+class Reducer:
+    """Reduces the results and the history of one session. Nothing is dropped before all of it was stored.
+
+    Use it as `async with reducer:`, or let the first use start it. One reducer can serve many calls at once.
+
+    Args:
+        environment: Where full texts go; None if truncation is skipped, and cleared results then become placeholders.
+        config: The settings; None is all defaults, with a random session.
+        on_report: Called, sync or async, after each `truncate` or `clear` that decided something. An error in it is
+            logged.
+        owns_environment: True closes the environment with the reducer.
+
+    Raises:
+        ConfigError: There is no environment, and results are to be truncated.
+        TypeError: An environment is neither an `Environment` nor can be adapted.
+    """
+
+    def __init__(
+        self,
+        environment: Environment | FourMethods | None,
+        config: ReducerConfig | None = None,
+        *,
+        on_report: OnReport | None = None,
+        owns_environment: bool = False,
+    ) -> None:
+        self.config = config or ReducerConfig()
+        self.session = session_name(self.config.session_id or "")
+        self.environment = None if environment is None else adapt(environment)
+        if self.environment is None and not self.config.skip_truncation:
+            raise ConfigError("truncation needs an environment to store in; give one, or set skip_truncation=True")
+        self._owns_environment = owns_environment
+        self._on_report = on_report
+        self._readers = {self.config.read_file_tool_name} - {""}
+        self._store = None if self.environment is None else self._new_store(self.environment)
+        self._tool_stores = {
+            name: self._new_store(adapt(own.environment))
+            for name, own in self.config.tool_config.items()
+            if own.environment is not None
+        }
+        self._truncation = Truncation(
+            self.config, store_for=self._store_for, readers=self._readers, report=self._report_decision
+        )
+
+    def _new_store(self, environment: Environment) -> SessionStore:
+        return SessionStore(
+            environment,
+            root_dir=self.config.root_dir,
+            session=self.session,
+            timeout=self.config.offload_timeout,
+        )
+
+    def _store_for(self, tool: str) -> SessionStore | None:
+        return self._tool_stores.get(tool, self._store)
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Starts the environment. Idempotent; the first use does it too.
+
+        Raises:
+            SteadError: As `Environment.start`.
+        """
+        if self.environment is not None:
+            await self.environment.start()
+
+    async def close(self) -> None:
+        """Ends the reducer, and its environment if it owns it. Idempotent. Offloads stay.
+
+        Raises:
+            SteadError: As `Environment.close`.
+        """
+        if self._owns_environment and self.environment is not None:
+            await self.environment.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # ---- truncation ------------------------------------------------------------------------------------------------
+
+    async def truncate(self, call: ToolCall, result: Any) -> Any:
+        """Makes a tool's result small if it is longer than `max_length_for_trunc` characters.
+
+        Args:
+            call: The call that it answers.
+            result: A text, a list of content blocks, or data (a dict or list), which counts as its JSON text. The
+                object is never changed.
+
+        Returns:
+            The same object if it stays, else the same shape: text for text, blocks for blocks, text for data.
+
+        Raises:
+            SteadError: The full text could not be stored and `on_offload_error` is `"raise"`.
+            ConfigError: A handler stores something, and there is no environment.
+        """
+        return await self._truncation.run(self._complete(call, "truncate"), result)
+
+    def wrap(self, tool: Callable[..., Any], name: str | None = None, call_id: CallId = None) -> Any:
+        """A tool whose results are reduced. The wrapper is async, with the tool's signature and annotations.
+
+        A `stead.tools.Tool` becomes another `Tool`: its answer keeps its keys, and the texts in it get shorter.
+
+        Args:
+            tool: A function, sync (run in a thread) or async, or a `stead.tools.Tool`.
+            name: The tool's name; None is its own.
+            call_id: The call's id or a function that gives it; None takes `stead.reducer.current_call_id`, and where
+                that is not set an id made from name and arguments.
+        """
+        return wrap_tool(self, tool, name=name, call_id=call_id)
+
+    def add_reader(self, name: str) -> None:
+        """Exempts the results of a tool that reads offloads back; its own paging bounds them.
+
+        Args:
+            name: The tool's name.
+        """
+        self._readers.add(name)
+
+    # ---- what was offloaded ----------------------------------------------------------------------------------------
+
+    @property
+    def offloads(self) -> Offloads:
+        """The session's offloads in the reducer's environment.
+
+        Raises:
+            ConfigError: There is no environment.
+        """
+        if self.environment is None:
+            raise ConfigError("this reducer has no environment, so it stores nothing")
+        return Offloads(self.environment, root_dir=self.config.root_dir, session=self.session)
+
+    def environment_of(self, path: PathLike) -> Environment | None:
+        """The environment in which an offload of this session lies; None if the path is no offload.
+
+        Args:
+            path: As a notice names it.
+        """
+        text = str(path)
+        stores = [*self._tool_stores.values(), *([] if self._store is None else [self._store])]
+        for store in stores:
+            if text in store.paths:
+                return store.environment
+        for store in reversed(stores):
+            if text.startswith(f"{store.folder}/"):
+                return store.environment
+        return None
+
+    # ---- reports ---------------------------------------------------------------------------------------------------
+
+    def _complete(self, call: ToolCall, phase: Any) -> ToolCall:
+        return ToolCall(call.id, call.name, call.arguments, phase, self.session)
+
+    async def _report_decision(self, decision: Decision) -> None:
+        await self._send(Report(phase=decision.phase, decisions=(decision,)))
+
+    async def _send(self, report: Report) -> None:
+        if self._on_report is None:
+            return
+        try:
+            answer = self._on_report(report)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:  # noqa: BLE001 - a caller's observer must not break the agent's loop
+            _LOG.exception("on_report raised; the reducer goes on")
