@@ -8,9 +8,19 @@ import pytest
 from stead.conformance.audit import auditing
 from stead.conformance.kit import Kit, LawSettings
 from stead.conformance.law import laws_of
+from stead.conformance.laws.execute import ExecuteLaws
+from stead.conformance.laws.execute_end import EndLaws
+from stead.conformance.laws.execute_stream import ExecuteStreamLaws
 from stead.conformance.laws.life import LifeLaws
+from stead.conformance.laws.lines import LineLaws
+from stead.conformance.laws.listing import ListingLaws
+from stead.conformance.laws.meta import MetaLaws
+from stead.conformance.laws.paths import PathLaws
 from stead.conformance.laws.read import ReadLaws
+from stead.conformance.laws.stream import StreamLaws
+from stead.conformance.laws.stream_pinned import PinnedLaws
 from stead.conformance.laws.write import WriteLaws
+from stead.conformance.laws.write_replace import ReplaceLaws
 
 __all__ = ["LAWS", "EnvironmentLaws"]
 
@@ -18,7 +28,17 @@ __all__ = ["LAWS", "EnvironmentLaws"]
 class EnvironmentLaws(
     LifeLaws,
     WriteLaws,
+    ReplaceLaws,
     ReadLaws,
+    StreamLaws,
+    PinnedLaws,
+    LineLaws,
+    PathLaws,
+    ExecuteLaws,
+    EndLaws,
+    ExecuteStreamLaws,
+    ListingLaws,
+    MetaLaws,
     LawSettings,
 ):
     """All laws of the contract. Derive from it, and give the fixture `environment`.

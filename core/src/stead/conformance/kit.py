@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Kit", "LawHung", "LawSettings"]
 
 T = TypeVar("T")
+Body = Callable[[dict[str, Any]], Awaitable[None]]
 _CLOSING_SECONDS = 10.0
-_BLOCKED_SECONDS = 5.0
+_BLOCKED_SECONDS = 3.0
 
 
 class LawHung(Exception):
@@ -90,7 +91,7 @@ class Kit:
     def hold(
         self,
         spec: Law,
-        body: Callable[[dict[str, Any]], Awaitable[None]],
+        body: Body,
         environment: Any,
         extra: dict[str, Any],
     ) -> None:
@@ -142,7 +143,7 @@ class Kit:
         pytest.fail(reason, pytrace=False)
 
     def _try(
-        self, spec: Law, body: Callable[[dict[str, Any]], Awaitable[None]], env: Environment, fixtures: dict[str, Any]
+        self, spec: Law, body: Body, env: Environment, fixtures: dict[str, Any]
     ) -> tuple[BaseException | None, Refusal | None]:
         here = Folder.of(spec.id)
         values = {
@@ -155,8 +156,7 @@ class Kit:
             "second": fixtures.get(FIXTURES["second"]),
         }
         try:
-            with _alarm(self.settings.law_seconds + _CLOSING_SECONDS + _BLOCKED_SECONDS):
-                self._runner.run(self._guard(spec, lambda: body(values), env, here))
+            self._run_limited(self.settings.law_seconds, lambda: self._start_and(body, values, start=spec.started))
         except Locked as locked:
             return None, Refusal("locked", str(locked))
         except LawHung as hung:
@@ -166,28 +166,32 @@ class Kit:
             raise
         except BaseException as failure:  # noqa: BLE001  # pytest's own outcomes derive from BaseException
             return failure, None
+        finally:
+            for end in (lambda: clean_folder(env, here.path), env.close):
+                # What a broken environment does here is for the laws about closing and deleting to say.
+                with suppress(Exception):
+                    self._run_limited(_CLOSING_SECONDS, end)
         return None, None
 
-    async def _guard(self, spec: Law, body: Callable[[], Awaitable[None]], env: Environment, here: Folder) -> None:
-        seconds = self.settings.law_seconds
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                if spec.started:
-                    await env.start()
-                await body()
-        except TimeoutError:
-            if limit.expired():
-                raise LawHung(f"it did not end within {seconds:g} s") from None
-            raise
-        finally:
-            # What a broken environment does here is for the laws about closing and deleting to say.
-            with suppress(Exception):
-                async with asyncio.timeout(_CLOSING_SECONDS / 2):
-                    await clean_folder(env, here.path)
-            with suppress(Exception):
-                async with asyncio.timeout(_CLOSING_SECONDS / 2):
-                    await env.close()
+    @staticmethod
+    async def _start_and(body: Body, values: dict[str, Any], *, start: bool) -> None:
+        if start:
+            await values["env"].start()
+        await body(values)
+
+    def _run_limited(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        async def limited() -> None:
+            limit = asyncio.timeout(seconds)
+            try:
+                async with limit:
+                    await step()
+            except TimeoutError:
+                if limit.expired():
+                    raise LawHung(f"it did not end within {seconds:g} s") from None
+                raise
+
+        with _alarm(seconds + _BLOCKED_SECONDS):
+            self._runner.run(limited())
 
 
 async def _await(awaitable: Awaitable[T]) -> T:

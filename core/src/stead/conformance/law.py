@@ -38,7 +38,7 @@ class Law:
     number: str
     """Its place in the catalogue, such as `B25`: a group letter and a number. Several laws may share one."""
     group: str
-    """The verb it is about: the name of the module that holds it."""
+    """The verb it is about: the first word of the name of the module that holds it."""
     text: str
     """The law in one sentence."""
     needs: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def law(
         spec = Law(
             id=function.__name__.removeprefix(_PREFIX).replace("_", "-"),
             number=number,
-            group=function.__module__.rpartition(".")[2],
+            group=function.__module__.rpartition(".")[2].partition("_")[0],
             text=_first_sentence(function),
             needs=needed,
             wants=tuple(FIXTURES[name] for name in wanted if name in FIXTURES),
