@@ -1,0 +1,186 @@
+r"""The search of Grep. It imports nothing of stead, since it runs as a program of its own: `python -I -S line_search.py`.
+
+Why a program: Python's `re` holds the interpreter lock for as long as one match takes, which a careless pattern makes
+for ever, and a thread cannot be stopped. Measured: `(a+)+$` on 26 characters stops all threads for 9 s.
+
+It reads frames from stdin: one byte for the kind, four for the length, and the payload. `P` is the request (JSON) and
+is answered by `+` if the pattern is one; `F` starts the file of that name; `D` is data of that file, in order. At the
+end of stdin, or at an error, it writes one JSON answer.
+"""
+
+import codecs
+import json
+import re
+import signal
+import struct
+import sys
+from typing import Any, BinaryIO
+
+__all__ = ["CPU_SECONDS", "EXCERPT", "FRAME", "FRAME_BYTES", "LONG_LINE", "OVERLAP", "READY", "LineSearch", "serve"]
+
+FRAME = struct.Struct("<cI")
+FRAME_BYTES = 1 << 20
+"""Most bytes in one frame."""
+READY = b"+"
+CPU_SECONDS = 5.0
+"""Processor time for one frame; a pattern that needs more is given up."""
+LONG_LINE = 1 << 20
+"""Bytes. A longer line is searched in pieces of this size, which overlap so that a match of `OVERLAP` characters is
+found wherever it lies."""
+OVERLAP = 1 << 16
+EXCERPT = 400
+"""Most characters of a line that are shown."""
+_BEFORE_MATCH = 100
+_AFTER = "\ufffd"
+_BOM = "\ufeff"
+
+
+class LineSearch:
+    """Searches files line by line, decoded as ReadFile does it, in bounded memory."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False, keep: int = 100) -> None:
+        r"""Compiles the pattern.
+
+        Args:
+            pattern: As in `re`. It is tried on each line without its `\n`; a `\r` before that is left out too, unless
+                the pattern names `\r` itself.
+            ignore_case: Upper and lower case are equal.
+            keep: Most matching lines to keep; all are counted.
+
+        Raises:
+            re.error: It is no pattern.
+            RecursionError: It is nested too deeply.
+            OverflowError: A repeat count is too large.
+        """
+        self._search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
+        self._with_return = "\\r" in pattern or "\r" in pattern
+        self._keep = keep
+        self._file: str | None = None
+        self._file_matches = False
+        self._line = 1
+        self.matches: list[dict[str, Any]] = []
+        self.count = 0
+        self.files = 0
+        self._start_line()
+
+    def begin(self, file: str) -> None:
+        """Starts the next file."""
+        self.end()
+        self._file, self._file_matches, self._line = file, False, 1
+        self._start_line()
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the file."""
+        first, last = data.find(b"\n"), data.rfind(b"\n")
+        self._grow(data if first < 0 else data[:first])
+        if first < 0:
+            return
+        self._finish_line()
+        if first < last:
+            self._lines(data[first + 1 : last])
+        self._grow(data[last + 1 :])
+
+    def end(self) -> None:
+        """Ends the file; what follows its last newline is a line."""
+        if self._file is not None and (self._tail or self._in_pieces):
+            self._finish_line()
+        self._file = None
+
+    def answer(self) -> dict[str, Any]:
+        """What was found: `matches` (path, line, column, text), `count` of lines, `files` that have one."""
+        return {"matches": self.matches, "count": self.count, "files": self.files}
+
+    def _start_line(self) -> None:
+        self._tail = bytearray()
+        self._in_pieces = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._before = ""  # the end of the piece before
+        self._column = 1  # where `_before`, or else the line, starts
+        self._found = False
+
+    def _lines(self, block: bytes) -> None:
+        search, strip = self._search, not self._with_return and b"\r" in block
+        for line, text in enumerate(block.decode("utf-8", "replace").split("\n"), self._line):
+            self._line = line
+            match = search(text.removesuffix("\r") if strip else text)
+            if match is not None:
+                self._record(text, match.start())
+        self._line += 1
+
+    def _grow(self, data: bytes) -> None:
+        self._tail += data
+        while len(self._tail) > LONG_LINE:
+            piece = bytes(self._tail[:LONG_LINE])
+            del self._tail[:LONG_LINE]
+            self._piece(self._decoder.decode(piece), last=False)
+
+    def _finish_line(self) -> None:
+        self._piece(self._decoder.decode(bytes(self._tail), final=True), last=True)
+        self._line += 1
+        self._start_line()
+
+    def _piece(self, text: str, *, last: bool) -> None:
+        if self._line == 1 and not self._in_pieces and text.startswith(_BOM):
+            text, self._column = text[1:], 2
+        joined = self._before + text
+        self._in_pieces |= not last
+        if not self._found:
+            # `^` must not match at the start of a later piece, nor `$` at the end of an earlier one: there is a
+            # character before and after.
+            ending = joined if self._with_return else joined.removesuffix("\r")
+            match = self._search(ending if last else joined + _AFTER, 1 if self._before else 0)
+            if match is not None and (last or match.start() < len(joined)):
+                self._found = True
+                self._record(joined, match.start())
+        self._before = joined[-OVERLAP:]
+        self._column += len(joined) - len(self._before)
+
+    def _record(self, text: str, start: int) -> None:
+        self.count += 1
+        self.files += not self._file_matches
+        self._file_matches = True
+        if len(self.matches) >= self._keep:
+            return
+        match: dict[str, Any] = {"path": self._file, "line": self._line, "column": self._column + start}
+        if len(text) <= EXCERPT and not self._in_pieces:
+            match["text"] = text
+        else:
+            at = max(0, min(start - _BEFORE_MATCH, len(text) - EXCERPT))
+            match.update(text=text[at : at + EXCERPT], text_column=self._column + at)
+        self.matches.append(match)
+
+
+def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
+    """Answers one request."""
+    search: LineSearch | None = None
+    try:
+        while len(header := stdin.read(FRAME.size)) == FRAME.size:
+            kind, size = FRAME.unpack(header)
+            payload = stdin.read(size)
+            _limit(CPU_SECONDS)
+            if kind == b"P":
+                search = LineSearch(**json.loads(payload))
+                stdout.write(READY)
+                stdout.flush()
+            elif search is not None and kind == b"F":
+                search.begin(payload.decode("utf-8", "surrogatepass"))
+            elif search is not None:
+                search.feed(payload)
+            _limit(0)
+        if search is not None:
+            _limit(CPU_SECONDS)
+            search.end()
+            stdout.write(json.dumps(search.answer()).encode())
+    except (re.error, RecursionError, OverflowError) as error:
+        stdout.write(json.dumps({"error": str(error)}).encode())
+    stdout.flush()
+
+
+def _limit(seconds: float) -> None:
+    # The default action of SIGVTALRM ends this process, also inside of `re`. Windows has no such timer.
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)
