@@ -1,0 +1,336 @@
+"""The output of a command: what is shown of it, and the file that holds all of it."""
+
+import fcntl
+import json
+import os
+import struct
+import termios
+import time
+from collections.abc import Callable
+from mmap import mmap
+
+__all__ = ["Input", "Output", "Spill", "SpillPlace", "new_buffer"]
+
+_PIECE = 1 << 20
+"""Most bytes of one read, and of a pipe."""
+_FEED = 64 << 10
+"""Most bytes of one write to stdin."""
+_HEAVY = 1 << 20
+"""A stream that has written this much gets a larger pipe: the system allows a user only some of those."""
+
+
+class SpillPlace:
+    """Where the full streams of one command go, made when the first one needs it.
+
+    Args:
+        root: Absolute path of a folder that exists.
+        folders: The way down from it. The last but one is the state folder, which gets a `.gitignore` of `*`.
+        name: File name without its suffix.
+    """
+
+    def __init__(self, root: str, folders: list[str], name: str) -> None:
+        self._root = root
+        self._folders = folders
+        self.name = name
+
+    def path(self, suffix: str) -> str:
+        """The absolute path of a file here."""
+        return "/".join([self._root.rstrip("/"), *self._folders, self.name + suffix])
+
+    def open_folder(self) -> int:
+        """Opens the folder, making it if need be. Links on the way are refused: they may lead out of the root.
+
+        Raises:
+            OSError: It cannot be made or entered.
+        """
+        fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for depth, folder in enumerate(self._folders):
+                below = _open_or_make(fd, folder)
+                os.close(fd)
+                fd = below
+                if depth == len(self._folders) - 2:
+                    _write_new(fd, ".gitignore", b"*\n")
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+
+class Spill:
+    """The file that holds all of one stream; its end (disk full, limit) is an entry in the result, not an error."""
+
+    def __init__(self, place: SpillPlace, suffix: str, limit: int) -> None:
+        self._place = place
+        self._suffix = suffix
+        self._limit = limit
+        self._folder = -1
+        self._file = -1
+        self.size = 0
+        self.error: str | None = None
+
+    def write(self, data: memoryview) -> None:
+        """Appends, until the first error."""
+        if self.error is not None:
+            return
+        try:
+            if self._file < 0:
+                self._open()
+            room = self._limit - self.size
+            part = data[:room]
+            while part:
+                written = os.write(self._file, part)
+                self.size += written
+                part = part[written:]
+            if len(data) > room:
+                self.error = f"the limit of {self._limit} bytes for a spill file was reached"
+        except OSError as error:
+            self.error = os.strerror(error.errno) if error.errno else str(error)
+
+    def _open(self) -> None:
+        self._folder = self._place.open_folder()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        self._file = os.open(self._name, flags, 0o600, dir_fd=self._folder)
+
+    @property
+    def _name(self) -> str:
+        return self._place.name + self._suffix
+
+    def keep(self, *, stream: str, total: int) -> str | None:
+        """Ends the file and writes its record beside it.
+
+        Returns:
+            The file's absolute path; None if there is nothing in it.
+        """
+        path = None
+        if self.size:
+            path = self._place.path(self._suffix)
+            record = {
+                "kind": "spill",
+                "id": self._place.name,
+                "stream": stream,
+                "path": path,
+                "size": self.size,
+                "complete": self.size == total,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            }
+            try:
+                _write_new(self._folder, self._name + ".json", json.dumps(record).encode() + b"\n")
+            except OSError as error:
+                self.error = self.error or f"no record: {os.strerror(error.errno or 0)}"
+        else:
+            self._unlink()
+        self._close()
+        return path
+
+    def discard(self) -> None:
+        """Removes the file: nobody will learn its name."""
+        self._unlink()
+        self._close()
+
+    def _unlink(self) -> None:
+        if self._file >= 0:
+            try:
+                os.unlink(self._name, dir_fd=self._folder)
+            except FileNotFoundError:  # the command removed it
+                pass
+            except OSError as error:
+                self.error = self.error or os.strerror(error.errno or 0)
+
+    def _close(self) -> None:
+        for fd in (self._file, self._folder):
+            if fd >= 0:
+                os.close(fd)
+        self._file = self._folder = -1
+
+
+class Output:
+    """One stream of a command: read from its pipe, kept in part, spilled in full past the limit.
+
+    Args:
+        fd: The reading end of the pipe; closed at its end.
+        limit: Most bytes to keep in memory and show.
+        spill: Takes the whole stream once it is longer.
+        buffer: Scratch space for one read, shared by the streams of a keeper.
+        forward: Called with each piece, or None.
+    """
+
+    def __init__(
+        self, fd: int, *, limit: int, spill: Spill, buffer: mmap, forward: Callable[[bytes], None] | None
+    ) -> None:
+        self.fd = fd
+        self.total = 0
+        """Bytes that the command wrote."""
+        self.taken = 0
+        """Bytes read from the pipe, also those thrown away."""
+        self.spill = spill
+        self._limit = limit
+        self._forward = forward
+        self._head_size = limit // 2
+        self._tail_size = limit - self._head_size
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropping = False
+        self._buffer = buffer
+        os.set_blocking(fd, False)
+
+    @property
+    def open(self) -> bool:
+        """True until the end of the pipe was read."""
+        return self.fd >= 0
+
+    @property
+    def cut(self) -> bool:
+        """True if the stream is longer than the limit."""
+        return self.total > self._limit
+
+    def shown(self) -> tuple[bytes, bytes]:
+        """Returns head and tail; the tail is empty unless the stream was cut."""
+        if not self.cut:
+            return bytes(self._head), b""
+        return bytes(self._head), bytes(self._tail[len(self._tail) - self._tail_size :])
+
+    def waiting(self) -> int:
+        """Bytes that are in the pipe now."""
+        if not self.open:
+            return 0
+        (size,) = struct.unpack("i", fcntl.ioctl(self.fd, termios.FIONREAD, bytes(4)))
+        return int(size)
+
+    def read(self) -> None:
+        """Takes one piece from the pipe if one is there; closes it at its end."""
+        try:
+            size = os.readv(self.fd, [self._buffer])
+        except (BlockingIOError, InterruptedError):
+            return
+        if size == 0:
+            self.close()
+            return
+        self.taken += size
+        if not self._dropping:
+            with memoryview(self._buffer) as view:
+                self._take(view[:size])
+
+    def add(self, text: bytes) -> None:
+        """Adds text of our own, as if the command had written it."""
+        self._take(memoryview(text))
+
+    def _take(self, data: memoryview) -> None:
+        was = self.total
+        self.total += len(data)
+        if self._forward is not None:
+            self._forward(bytes(data))
+        if not self.cut:
+            self._head += data
+            return
+        if was <= self._limit:
+            self._start_cutting()
+        self.spill.write(data)
+        self._add_to_tail(data)
+        if was <= _HEAVY < self.total and self._forward is None:
+            _enlarge_pipe(self.fd)
+
+    def _start_cutting(self) -> None:
+        kept = memoryview(bytes(self._head))
+        self.spill.write(kept)
+        del self._head[self._head_size :]
+        self._add_to_tail(kept[self._head_size :])
+
+    def _add_to_tail(self, data: memoryview) -> None:
+        if len(data) >= self._tail_size:
+            self._tail[:] = data[len(data) - self._tail_size :]
+            return
+        self._tail += data
+        if len(self._tail) > 2 * self._tail_size:
+            del self._tail[: len(self._tail) - self._tail_size]
+
+    def drop(self) -> None:
+        """From here on what comes is read and thrown away: the writer gets no SIGPIPE, and no result gets its text."""
+        self._dropping = True
+        self._head, self._tail = bytearray(), bytearray()
+
+    def close(self) -> None:
+        """Closes the pipe."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Input:
+    """Writes a file into the pipe that is the command's stdin, as far as the command reads.
+
+    A pipe, since some programs cannot read another kind of stdin (event loops want one that they can poll).
+
+    Args:
+        source: The file; closed at the end.
+        fd: The writing end of the pipe; closed at the end.
+    """
+
+    def __init__(self, source: int, fd: int) -> None:
+        self.fd = fd
+        self._source = source
+        self._offset = 0
+        os.set_blocking(fd, False)
+
+    @property
+    def open(self) -> bool:
+        """True until all was written, or nobody reads any more."""
+        return self.fd >= 0
+
+    def feed(self) -> None:
+        """Writes what fits; closes the pipe at the end of the file or once nobody reads it."""
+        piece = os.pread(self._source, _FEED, self._offset)
+        if not piece:
+            self.close()
+            return
+        try:
+            self._offset += os.write(self.fd, piece)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:  # the command does not want the rest
+            self.close()
+
+    def close(self) -> None:
+        """Closes both ends that are ours."""
+        for fd in (self.fd, self._source):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self._source = -1
+
+
+def new_buffer() -> mmap:
+    """Scratch space for `Output`: pages that are never touched cost nothing."""
+    return mmap(-1, _PIECE)
+
+
+def _enlarge_pipe(fd: int) -> None:
+    # Only where it pays: a user's larger pipes count against one small allowance (fs.pipe-user-pages-soft).
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIECE)
+        except OSError:
+            return  # the allowance is used up; the pipe works as it is
+
+
+def _open_or_make(parent: int, name: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except FileNotFoundError:
+        try:
+            os.mkdir(name, dir_fd=parent)
+        except FileExistsError:  # another command was faster
+            pass
+        return os.open(name, flags, dir_fd=parent)
+
+
+def _write_new(folder: int, name: str, data: bytes) -> None:
+    """Writes a small file unless it exists."""
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    except FileExistsError:
+        return
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
