@@ -107,9 +107,13 @@ def cut_page(window: LineWindow, start_column: int, limit: int, *, numbered: boo
 
     At least one character of the file is shown, or one empty line, so that every page goes forward.
     """
+    place = None if window.next_start_line is None else (window.next_start_line, window.next_start_column or 1)
+    lines = window.lines.split("\n") if window.last_line >= window.first_line else []
+    whole = "\n".join([f"{n:6d}\t{line}" for n, line in enumerate(lines, window.first_line)] if numbered else lines)
+    if len(whole) <= limit and not (window.first_line == 1 and window.lines.startswith(_BOM)):
+        return Page(whole, window.last_line, window.last_line_complete, window.truncated, place)
     parts: list[str] = []
     room = limit
-    lines = window.lines.split("\n") if window.last_line >= window.first_line else []
     for number, line in enumerate(lines, window.first_line):
         first = number == window.first_line
         prefix = ("" if first else "\n") + (f"{number:6d}\t" if numbered else "")
@@ -125,7 +129,6 @@ def cut_page(window: LineWindow, start_column: int, limit: int, *, numbered: boo
         room -= len(prefix) + fits
         if hidden + fits < len(line):
             return Page("".join(parts), number, complete=False, cut=True, next=(number, column + hidden + fits))
-    place = None if window.next_start_line is None else (window.next_start_line, window.next_start_column or 1)
     return Page("".join(parts), window.last_line, window.last_line_complete, window.truncated, place)
 
 
