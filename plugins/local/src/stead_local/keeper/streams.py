@@ -226,7 +226,10 @@ class Output:
         if was <= self._limit:
             self._start_cutting()
         self.spill.write(data)
-        self._add_to_tail(data)
+        # The piece that crosses the limit may be the first one: its beginning belongs to the head.
+        missing = self._head_size - len(self._head)
+        self._head += data[:missing]
+        self._add_to_tail(data[missing:])
         if was <= _HEAVY < self.total and self._forward is None:
             _enlarge_pipe(self.fd)
 
