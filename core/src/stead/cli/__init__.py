@@ -1,0 +1,30 @@
+"""The command line: `stead COMMAND`. One file a command; `main` is the entry point.
+
+Exit codes: 0 done, 1 an operation failed, 2 wrong usage or configuration, 130 Ctrl-C, 143 TERM; `stead exec` passes its
+command's code on.
+"""
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits.
+
+    Args:
+        arguments: Without the program's name; None is those of this process.
+
+    Raises:
+        SystemExit: Always.
+    """
+    try:
+        import rich  # noqa: F401 - looked for here, used where something is drawn
+        import typer  # noqa: F401
+    except ModuleNotFoundError as error:
+        print(f"stead: the command line needs {error.name}: pip install 'stead[cli]'", file=sys.stderr)
+        raise SystemExit(2) from None
+    from stead.cli.app import app
+
+    app(args=arguments, prog_name="stead")
