@@ -155,7 +155,7 @@ class TokenLedger:
         new: list[int] = []
         for index in range(same, len(messages)):
             message = messages[index]
-            tokens = self._known.lookup(message) if index < len(messages) - OPEN_ENTRIES else None
+            tokens = self._known.lookup(message)
             if tokens is None:
                 view = self._codec.view(message) if views is None else views[index]
                 tokens = await self._count_one(message, view, warnings)
@@ -221,7 +221,7 @@ class _Known:
         """Takes a list of which the first `same` entries are known; gives all counts and their sum."""
         if same == 0:
             self.by_id.clear()
-        for message, tokens in zip(messages[same:], new, strict=True):
+        for message, tokens in zip(messages[same : len(messages) - OPEN_ENTRIES], new, strict=False):
             self.by_id[id(message)] = (message, tokens)
         self.total += sum(new) - sum(self.counts[same:]) if same else sum(new) - self.total
         self.messages, self.counts = list(messages), self.counts[:same] + new

@@ -38,24 +38,24 @@ class OpenAIChat:
 
     def view(self, message: Any) -> View:
         """See `Codec.view`."""
-        if not isinstance(message, dict):
+        if type(message) is not dict:
             message = _as_mapping(message)
-        role = ROLES.get(message.get("role"), "other")
+        role = message.get("role")
         content = message.get("content")
-        if role == "tool":
-            content = content if isinstance(content, str) else as_content(content)
+        if role == "tool" or role == "function":  # noqa: PLR1714 - a set costs more than it saves, once a message
+            content = content if type(content) is str else as_content(content)
             result = new(Result, (0, message.get("tool_call_id"), message.get("name"), content, False))
             return new(View, ("tool", (), (result,), (), (), (), False))
         media: tuple[Media, ...] = ()
-        if isinstance(content, str):
+        if type(content) is str:
             texts: tuple[str, ...] = (content,) if content else ()
         elif content is None:
             texts = ()
         else:
             texts, media = content_strings(content), content_media(content)
-        if role != "assistant":
-            return new(View, (role, (), (), texts, (), media, False))
-        return _assistant_view(message, texts, media)
+        if role == "assistant":
+            return _assistant_view(message, texts, media)
+        return new(View, (ROLES.get(role, "other"), (), (), texts, (), media, False))
 
     def replace(
         self, message: Any, *, results: Mapping[int, Content] | None = None, arguments: Mapping[int, Any] | None = None
@@ -80,7 +80,11 @@ def _as_mapping(message: Any) -> Mapping[str, Any]:
 
 def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: tuple[Media, ...]) -> View:
     raw = message.get("tool_calls")
-    calls: tuple[Call, ...] = tuple([_call(i, item) for i, item in enumerate(raw)]) if raw else ()
+    calls: tuple[Call, ...] = ()
+    if raw:
+        calls = (_call(0, raw[0]),) if len(raw) == 1 else tuple([_call(i, item) for i, item in enumerate(raw)])
+        if len(message) == 3 and "content" in message:  # with the role these are all: nothing else to look for
+            return new(View, ("assistant", calls, (), texts, (), media, False))
     old_style = message.get("function_call")
     if old_style and not calls:
         calls = (_function_call(0, None, old_style, signed=False),)
@@ -98,6 +102,8 @@ def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: t
 
 
 def _call(ordinal: int, item: Any) -> Call:
+    if type(item) is dict and len(item) == 3 and item.get("type") == "function":  # the usual one: id, type, function
+        return _function_call(ordinal, item.get("id"), item.get("function") or {}, signed=False)
     identity = read(item, "id")
     custom = read(item, "custom") if read(item, "type") == "custom" else None
     if custom is not None:
@@ -109,9 +115,12 @@ def _call(ordinal: int, item: Any) -> Call:
 
 
 def _function_call(ordinal: int, identity: str | None, function: Any, *, signed: bool) -> Call:
-    arguments = read(function, "arguments")
-    form = "object" if isinstance(arguments, Mapping) else "json"
-    return new(Call, (ordinal, identity, read(function, "name") or "", arguments, form, signed))
+    if type(function) is dict:
+        name, arguments = function.get("name"), function.get("arguments")
+    else:
+        name, arguments = read(function, "name"), read(function, "arguments")
+    form = "json" if type(arguments) is str or not isinstance(arguments, Mapping) else "object"
+    return new(Call, (ordinal, identity, name or "", arguments, form, signed))
 
 
 def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int, Any]) -> dict[str, Any]:

@@ -1,33 +1,44 @@
 """Which result answers which call. Ids are the provider's data, and not unique over a history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from stead.reducer.messages.codec import Call, Result, View
 
 __all__ = ["Exchange", "Round", "pair_rounds"]
 
 
-@dataclass(slots=True)
 class Exchange:
-    """One call and, if it was answered, its result."""
+    """One call and, if it was answered, its result.
 
-    call_index: int
-    """Index of the entry that holds the call."""
-    call: Call
-    result_index: int | None = None
-    """Index of the entry that holds the result; None while the call is pending or was never answered."""
-    result: Result | None = None
+    Attributes:
+        call_index: Index of the entry that holds the call.
+        call: The call.
+        result_index: Index of the entry that holds the result; None while the call is pending or was never answered.
+        result: The result, or None.
+    """
+
+    __slots__ = ("call", "call_index", "result", "result_index")
+
+    def __init__(self, call_index: int, call: Call) -> None:
+        self.call_index = call_index
+        self.call = call
+        self.result_index: int | None = None
+        self.result: Result | None = None
 
 
-@dataclass(slots=True)
 class Round:
-    """One assistant turn that calls tools."""
+    """One assistant turn that calls tools.
 
-    index: int
-    """Index of the first entry of the turn that holds a call."""
-    exchanges: list[Exchange] = field(default_factory=list)
-    """The turn's calls, in their order."""
+    Attributes:
+        index: Index of the first entry of the turn that holds a call.
+        exchanges: The turn's calls, in their order.
+    """
+
+    __slots__ = ("exchanges", "index")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.exchanges: list[Exchange] = []
 
     @property
     def complete(self) -> bool:
@@ -52,15 +63,15 @@ def pair_rounds(views: Sequence[View], *, splits_turns: bool = False) -> tuple[l
     strays: list[tuple[int, Result]] = []
     waiting: dict[str, list[Exchange]] = {}
     current: Round | None = None
-    for index, view in enumerate(views):
-        if view.calls:
+    for index, (role, calls, results, *_) in enumerate(views):
+        if calls:
             if current is None or not splits_turns:
                 current = Round(index)
                 rounds.append(current)
-            _open(current, index, view.calls, waiting)
-        elif view.role != "assistant":
+            _open(current, index, calls, waiting)
+        elif role != "assistant":
             current = None
-        for result in view.results:
+        for result in results:
             exchange = _answered_by(result, waiting)
             if exchange is None:
                 strays.append((index, result))

