@@ -2,6 +2,7 @@
 
 from stead.reducer.calls import Decision, Outcome, Reduced, Report, ToolCall, current_call_id
 from stead.reducer.config import ReducerConfig, ToolConfig
+from stead.reducer.handlers import handler
 from stead.reducer.notices import Notices
 from stead.reducer.offloads import Offloads
 from stead.reducer.records import OffloadRecord
@@ -20,4 +21,5 @@ __all__ = [
     "ToolCall",
     "ToolConfig",
     "current_call_id",
+    "handler",
 ]

@@ -1,13 +1,19 @@
 """Results as text and opaque parts: what of a tool's result is text, and how to put another text in its place."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Parts", "block_text", "is_blocks", "parts_of", "with_text"]
+from stead.reducer.messages.blocks import block_media, block_text, put, read, with_text
+from stead.reducer.records import hash_text
 
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+__all__ = ["Parts", "Texts", "carried", "is_blocks", "parts_of"]
+
+Texts = list[str | None]
+"""A text for each block of a result. None: for an opaque block nothing changes, a text block is left out."""
+
+_RESULT_KEYS = frozenset({"role", "tool_call_id", "tool_use_id", "is_error", "isError", "structuredContent"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +22,7 @@ class Parts:
 
     blocks: Sequence[Any]
     """The result's blocks; a plain text is one block."""
-    texts: tuple[str | None, ...]
+    texts: Sequence[str | None]
     """Text of each block; None for an opaque one (image, audio, file)."""
     plain: bool
     """True if the result is a text or becomes one, False if it is a list of blocks."""
@@ -33,6 +39,35 @@ class Parts:
                 pieces.append("\n")
             pieces.append(text)
         return "".join(pieces)
+
+    def source_hash(self) -> str:
+        """Hash by which the same result is known again."""
+        return texts_hash(self.texts)
+
+    def assemble(self, texts: Texts) -> Any:
+        """The result with other texts: text for text, a new list for blocks.
+
+        Args:
+            texts: As many as there are blocks.
+        """
+        if self.plain:
+            return texts[0]
+        kept = []
+        for block, old, new in zip(self.blocks, self.texts, texts, strict=True):
+            if old is None or new == old:
+                kept.append(block)
+            elif new is not None:
+                kept.append(with_text(block, new))
+        return kept
+
+
+def texts_hash(texts: Sequence[str | None]) -> str:
+    """Hash of the texts of a result; that of a plain text is the hash of the text itself.
+
+    Args:
+        texts: Text of each block, None for an opaque one.
+    """
+    return hash_text("\0".join("\1" if text is None else text for text in texts))
 
 
 def parts_of(result: Any) -> Parts | None:
@@ -52,43 +87,35 @@ def parts_of(result: Any) -> Parts | None:
 
 
 def is_blocks(result: Any) -> bool:
-    """True for a list of content blocks: dicts or objects with a `type`, perhaps with plain strings between them."""
+    """True for a list of content blocks: text and media, perhaps with other typed blocks and strings between them."""
     if not isinstance(result, list):
         return False
-    kinds = [None if isinstance(item, str) else _type_of(item) for item in result]
-    return any(kind is not None for kind in kinds) and all(
-        kind is not None or isinstance(item, str) for kind, item in zip(kinds, result, strict=True)
-    )
+    known = False
+    for item in result:
+        if isinstance(item, str):
+            continue
+        if not isinstance(read(item, "type", "kind"), str):
+            return False
+        # Records of some data have a `type` too; a list of blocks has at least one of a type that we know.
+        known = known or block_text(item) is not None or block_media(item) is not None
+    return known
 
 
-def block_text(block: Any) -> str | None:
-    """The text of a block, or None if it is opaque.
-
-    Args:
-        block: A string, or a dict or object with `type` and `text`.
-    """
-    if isinstance(block, str):
-        return block
-    if _type_of(block) not in _TEXT_TYPES:
-        return None
-    text = block.get("text") if isinstance(block, Mapping) else getattr(block, "text", None)
-    return text if isinstance(text, str) else None
-
-
-def with_text(block: Any, text: str) -> Any:
-    """A copy of a text block with another text; the block itself is not changed.
+def carried(result: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The content of a result, and how to make a result of another content.
 
     Args:
-        block: A block of which `block_text` is not None.
-        text: Its new text.
+        result: Content as it is, or a message or result object that holds it as `content`, such as LangChain's
+            `ToolMessage`, MCP's `CallToolResult`, or a dict with `role` or `is_error` beside its `content`.
     """
-    if isinstance(block, str):
-        return text
-    if isinstance(block, Mapping):
-        return {**block, "text": text}
-    from stead.reducer.copying import replaced
-
-    return replaced(block, "text", text)
+    if isinstance(result, Mapping):
+        if isinstance(result.get("content"), (str, list)) and not _RESULT_KEYS.isdisjoint(result):
+            return result["content"], lambda content: put(result, {"content": content})
+    elif not isinstance(result, (str, bytes, list, tuple, int, float, type(None))):
+        content = getattr(result, "content", None)
+        if isinstance(content, (str, list)):
+            return content, lambda new: put(result, {"content": new})
+    return result, lambda content: content
 
 
 def _data_parts(data: Any) -> Parts | None:
@@ -99,8 +126,3 @@ def _data_parts(data: Any) -> Parts | None:
     except (TypeError, ValueError, RecursionError):
         return None
     return Parts((text,), (text,), plain=True, length=len(shown))
-
-
-def _type_of(block: Any) -> str | None:
-    kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
-    return kind if isinstance(kind, str) else None

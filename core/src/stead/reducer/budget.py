@@ -12,7 +12,7 @@ ERROR_CHARS = 200
 TOOL_CHARS = 64
 _LEAST_PREVIEW = 200
 _SUFFIX_CHARS = 24
-_SIZED = ("truncated", "streamed", "unsaved", "streamed_unsaved")
+_SIZED = ("truncated", "shaped", "streamed", "unsaved", "streamed_unsaved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,6 @@ def fill(template: str, *, tool: str, **values: str | int) -> str:
         tool: The tool's name; a long one is cut.
         values: Its other fields.
     """
-    texts = {"head": "", "tail": "", "path": "", "hint": "", "error": "", "incomplete": "", "reader": ""}
+    texts = {"head": "", "tail": "", "path": "", "hint": "", "error": "", "incomplete": "", "shape": "", "media": ""}
     numbers = dict.fromkeys(("characters", "lines", "omitted", "head_characters", "tail_characters"), DIGITS)
     return template.format(**{**texts, **numbers, **values, "tool": tool[:TOOL_CHARS]})

@@ -22,6 +22,8 @@ class Notices:
 
     truncated: str
     """In place of a long result. A template may use the fields that the English one of its name uses."""
+    shaped: str
+    """As `truncated`, with a preview of the text's shape (`preview` is not `"text"`)."""
     streamed: str
     """Ends a stream whose first part was passed on already."""
     unsaved: str
@@ -31,6 +33,8 @@ class Notices:
     """Where the middle of one text block was left out."""
     cleared: str
     """In place of an old result."""
+    media: str
+    """Added to `cleared` for pictures and files that the result held."""
     cleared_unsaved: str
     """As `cleared`, in a reducer without an environment."""
     argument: str
@@ -43,7 +47,7 @@ class Notices:
 
 
 # Without its path a stored text could never be found again.
-_NAMES_PATH = ("truncated", "streamed", "cleared", "argument")
+_NAMES_PATH = ("truncated", "shaped", "streamed", "cleared", "argument")
 
 _ENGLISH = Notices(
     truncated="""<persisted-output>
@@ -54,6 +58,13 @@ _ENGLISH = Notices(
 {head}
 --- {omitted} characters left out; last {tail_characters} characters:
 {tail}
+</persisted-output>""",
+    shaped="""<persisted-output>
+{tool} returned {characters} characters in {lines} lines, too long to show here. All of it is saved in:
+{path}
+{hint}
+--- its shape:
+{shape}
 </persisted-output>""",
     streamed="""
 <persisted-output>
@@ -80,7 +91,8 @@ and is not available ({error}).{incomplete}
 </truncated-output>""",
     cut="\n[... {omitted} characters left out ...]\n",
     cleared="<persisted-output>Old {tool} result ({characters} characters) cleared. All of it is saved in: {path}\n"
-    "{hint}</persisted-output>",
+    "{hint}{media}</persisted-output>",
+    media=" Its media: {media_paths}.",
     cleared_unsaved="[Old {tool} result cleared]",
     argument="[{characters} characters cleared; all arguments are saved in: {path}]",
     argument_unsaved="[{characters} characters cleared]",
@@ -97,6 +109,13 @@ _CHINESE = Notices(
 {head}
 --- 省略 {omitted} 个字符；后 {tail_characters} 个字符：
 {tail}
+</persisted-output>""",
+    shaped="""<persisted-output>
+{tool} 返回了 {characters} 个字符，共 {lines} 行，过长而未全部显示。完整内容已保存到：
+{path}
+{hint}
+--- 结构：
+{shape}
 </persisted-output>""",
     streamed="""
 <persisted-output>
@@ -121,7 +140,8 @@ _CHINESE = Notices(
 </truncated-output>""",
     cut="\n[…… 省略 {omitted} 个字符 ……]\n",
     cleared="<persisted-output>{tool} 的旧结果（{characters} 个字符）已清理。完整内容已保存到：{path}\n"
-    "{hint}</persisted-output>",
+    "{hint}{media}</persisted-output>",
+    media="其中的媒体：{media_paths}。",
     cleared_unsaved="[{tool} 的旧结果已清理]",
     argument="[已清理 {characters} 个字符；全部参数已保存到：{path}]",
     argument_unsaved="[已清理 {characters} 个字符]",

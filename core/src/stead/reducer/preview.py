@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-__all__ = ["PREVIEWS", "Preview", "clean_text", "cut_blocks", "head_and_tail"]
+__all__ = ["PREVIEWS", "Preview", "clean_text", "cut_blocks", "head_and_tail", "safe_cut"]
 
 Preview = Literal["text", "json", "table", "sample"]
 PREVIEWS: tuple[str, ...] = ("text", "json", "table", "sample")
@@ -34,7 +34,7 @@ def head_and_tail(text: str, budget: int) -> tuple[str, str]:
     if len(text) <= budget:
         return text, ""
     tail_size = max(0, budget) // 2
-    head_end = _boundary_before(text, max(0, budget) - tail_size)
+    head_end = safe_cut(text, max(0, budget) - tail_size)
     tail_start = _boundary_after(text, len(text) - tail_size)
     return text[:head_end], text[tail_start:]
 
@@ -85,7 +85,13 @@ def _water_level(sizes: Sequence[int], budget: int) -> int:
     return max(sizes, default=0)
 
 
-def _boundary_before(text: str, position: int) -> int:
+def safe_cut(text: str, position: int) -> int:
+    """The nearest place, at `position` or a little before, where a cut parts no character as a reader sees it.
+
+    Args:
+        text: The text.
+        position: Where it should be cut.
+    """
     for candidate in range(position, max(0, position - _LONGEST_CLUSTER), -1):
         if not _joined(text, candidate):
             return candidate

@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,9 +12,13 @@ from stead.environment import Environment, PathLike
 from stead.errors import ConfigError
 from stead.reducer.calls import Decision, Report, ToolCall
 from stead.reducer.config import ReducerConfig
+from stead.reducer.context import Context
+from stead.reducer.handlers import handle_stream, passed_through
 from stead.reducer.names import session_name
 from stead.reducer.offloads import Offloads
+from stead.reducer.rules import rule_for
 from stead.reducer.store import SessionStore
+from stead.reducer.stream import reduce_stream
 from stead.reducer.truncate import Truncation
 from stead.reducer.wrap import CallId, wrap_tool
 
@@ -55,16 +60,19 @@ class Reducer:
             raise ConfigError("truncation needs an environment to store in; give one, or set skip_truncation=True")
         self._owns_environment = owns_environment
         self._on_report = on_report
-        self._readers = {self.config.read_file_tool_name} - {""}
-        self._store = None if self.environment is None else self._new_store(self.environment)
-        self._tool_stores = {
-            name: self._new_store(adapt(own.environment))
-            for name, own in self.config.tool_config.items()
-            if own.environment is not None
-        }
-        self._truncation = Truncation(
-            self.config, store_for=self._store_for, readers=self._readers, report=self._report_decision
+        self._context = Context(
+            config=self.config,
+            notices=self.config.notices(),
+            store=None if self.environment is None else self._new_store(self.environment),
+            tool_stores={
+                name: self._new_store(adapt(own.environment))
+                for name, own in self.config.tool_config.items()
+                if own.environment is not None
+            },
+            readers={self.config.read_file_tool_name} - {""},
+            report=self._report_decision,
         )
+        self._truncation = Truncation(self._context)
 
     def _new_store(self, environment: Environment) -> SessionStore:
         return SessionStore(
@@ -72,10 +80,8 @@ class Reducer:
             root_dir=self.config.root_dir,
             session=self.session,
             timeout=self.config.offload_timeout,
+            compress=self.config.compression == "zstd",
         )
-
-    def _store_for(self, tool: str) -> SessionStore | None:
-        return self._tool_stores.get(tool, self._store)
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -94,6 +100,7 @@ class Reducer:
         Raises:
             SteadError: As `Environment.close`.
         """
+        await self._context.settle()
         if self._owns_environment and self.environment is not None:
             await self.environment.close()
 
@@ -129,13 +136,45 @@ class Reducer:
         """
         return await self._truncation.run(self._complete(call, "truncate"), result)
 
+    async def truncate_stream(self, call: ToolCall, source: AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+        """Makes the result of a streaming tool small, deciding as `truncate` would for the whole of it.
+
+        What fits passes at once, but for one notice's size that is held back. Longer output is stored as it arrives
+        and the stream ends with a notice. A failed source and a consumer that leaves early lose nothing. Iterate it
+        under `contextlib.aclosing`.
+
+        Args:
+            call: The call that the stream answers.
+            source: Texts, content blocks, or lists of blocks.
+
+        Yields:
+            Items of the source's kind.
+
+        Raises:
+            SteadError: The rest could not be stored and `on_offload_error` is `"raise"`.
+            ConfigError: A handler stores something, and there is no environment.
+            Exception: What the source or a handler raised, after everything that came before it.
+        """
+        call = self._complete(call, "truncate")
+        rule = rule_for(self.config, "truncate", call.name, self._context.readers)
+        if isinstance(rule, str):
+            chunks = passed_through(source)
+        elif rule.handler is not None:
+            chunks = handle_stream(self._context, call, source, rule.handler)
+        else:
+            chunks = reduce_stream(self._context, call, source)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
     def wrap(self, tool: Callable[..., Any], name: str | None = None, call_id: CallId = None) -> Any:
         """A tool whose results are reduced. The wrapper is async, with the tool's signature and annotations.
 
         A `stead.tools.Tool` becomes another `Tool`: its answer keeps its keys, and the texts in it get shorter.
 
         Args:
-            tool: A function, sync (run in a thread) or async, or a `stead.tools.Tool`.
+            tool: A function, sync (run in a thread) or async, or a generator function of either kind (the wrapper is
+                then an async generator function), or a `stead.tools.Tool`.
             name: The tool's name; None is its own.
             call_id: The call's id or a function that gives it; None takes `stead.reducer.current_call_id`, and where
                 that is not set an id made from name and arguments.
@@ -148,7 +187,7 @@ class Reducer:
         Args:
             name: The tool's name.
         """
-        self._readers.add(name)
+        self._context.readers.add(name)
 
     # ---- what was offloaded ----------------------------------------------------------------------------------------
 
@@ -170,9 +209,9 @@ class Reducer:
             path: As a notice names it.
         """
         text = str(path)
-        stores = [*self._tool_stores.values(), *([] if self._store is None else [self._store])]
+        stores = self._context.stores()
         for store in stores:
-            if text in store.paths:
+            if text in store.records.by_path:
                 return store.environment
         for store in reversed(stores):
             if text.startswith(f"{store.folder}/"):

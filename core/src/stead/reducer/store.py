@@ -1,276 +1,238 @@
-"""One session's offloads in one environment: content first, then its record, then (by the caller) the notice."""
+"""Writes the content of offloads of one session. Its record follows, and then (by the caller) the notice."""
 
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import AsyncIterable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from datetime import UTC, datetime
-from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 from stead.environment import Environment
-from stead.errors import FileExists, FileMissing, NotADirectory, Unavailable
+from stead.errors import FileExists, FileMissing, Unavailable
 from stead.reducer.calls import Phase, ToolCall
+from stead.reducer.frames import SUFFIX, FrameWriter
 from stead.reducer.names import offload_name
-from stead.reducer.records import OffloadRecord, RecordName, hash_text, parse_record_name, record_key
+from stead.reducer.records import Stored
+from stead.reducer.session import SessionRecords, stop, within
+from stead.reducer.spool import Spool
 
-__all__ = ["SessionStore", "new_record", "within"]
-
-T = TypeVar("T")
+__all__ = ["SessionStore"]
 
 _BYTES_PER_SECOND = 1_000_000
-_CANCEL_GRACE = 1.0
-PHASE_FOLDERS: dict[Phase, str] = {"truncate": "trunc", "clear": "clear"}
+_IN_THREAD = 1 << 20
+_FOLDERS: dict[Phase, str] = {"truncate": "trunc", "clear": "clear"}
 
 
 class SessionStore:
-    """Writes and finds the offloads of one session. Safe with several processes on the same session.
+    """Stores the offloads of one session. Safe with several processes on the same session.
 
-    Content names come from the content, records from what they say, and both are written where nothing is, so two
-    processes that do the same work write the same files, and other work never meets them.
+    A content's name comes from the content and is written where nothing is: two processes that do the same work write
+    the same files, and other work never meets them.
+
+    Attributes:
+        environment: Where they go.
+        folder: The session's folder in it.
+        records: What is recorded of the session.
     """
 
-    def __init__(self, environment: Environment, *, root_dir: str, session: str, timeout: float) -> None:
+    def __init__(
+        self, environment: Environment, *, root_dir: str, session: str, timeout: float, compress: bool = False
+    ) -> None:
         self.environment = environment
-        self.session = session
         self.folder = f"{root_dir.rstrip('/')}/{session}"
+        self.records = SessionRecords(environment, folder=self.folder, timeout=timeout)
         self._timeout = timeout
-        self._loading: asyncio.Task[None] | None = None
-        self._by_key: dict[str, RecordName] = {}
-        self._by_content: dict[str, RecordName] = {}
-        self._by_replacement: dict[str, RecordName] = {}
-        self._records: dict[str, OffloadRecord] = {}
-        self._stored: dict[str, str] = {}
-        self._writing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.paths: set[str] = set()
-        """Paths of the offloads that this process wrote or read the record of."""
+        self._compress = compress
+        self._stored: dict[str, Stored] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def default_path(self, call: ToolCall, content_hash: str) -> str:
+    def default_path(self, call: ToolCall, content_hash: str, suffix: str = "") -> str:
         """`{root_dir}/{session}/trunc/{safe id}-{hash}`, or `clear` in place of `trunc`."""
-        return f"{self.folder}/{PHASE_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}"
+        return f"{self.folder}/{_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}{suffix}"
 
-    # ---- finding ---------------------------------------------------------------------------------------------------
-
-    async def load(self) -> None:
-        """Learns what the session holds, once, with one listing.
-
-        Raises:
-            SteadError: The environment could not be listed.
-        """
-        if self._loading is None or (self._loading.done() and not _succeeded(self._loading)):
-            self._loading = asyncio.create_task(within(self._timeout, self._list()))
-        await asyncio.shield(self._loading)
-
-    async def find(self, phase: Phase, call_id: str | None, source_hash: str, ordinal: int = 0) -> OffloadRecord | None:
-        """The record of a result that was reduced before, in this process or an earlier one.
-
-        Raises:
-            SteadError: The environment could not be read.
-        """
-        await self.load()
-        return await self._read(self._by_key.get(record_key(phase, call_id, source_hash, ordinal)))
-
-    async def find_replacement(self, text: str) -> OffloadRecord | None:
-        """The record in whose place exactly this text stands. A text that only looks like a notice has none.
-
-        Raises:
-            SteadError: The environment could not be read.
-        """
-        await self.load()
-        sha = hash_text(text)
-        record = await self._read(self._by_replacement.get(sha[:16]))
-        return record if record is not None and record.replacement_sha256 == sha else None
-
-    async def _list(self) -> None:
-        if not self.environment.capabilities.list_files:
-            return
-        try:
-            async with aclosing(self.environment.list_files(f"{self.folder}/records")) as files:
-                async for info in files:
-                    name = parse_record_name(PurePosixPath(info.path).name)
-                    if name is not None:
-                        self._index(name)
-        except (FileMissing, NotADirectory):
-            return
-
-    def _index(self, name: RecordName) -> None:
-        self._by_key.setdefault(name.key, name)
-        self._by_content.setdefault(name.content, name)
-        self._by_replacement.setdefault(name.replacement, name)
-
-    async def _read(self, name: RecordName | None) -> OffloadRecord | None:
-        if name is None:
-            return None
-        if name.file_name not in self._records:
-            try:
-                read = self.environment.read_file(f"{self.folder}/records/{name.file_name}")
-                record = OffloadRecord.from_json(await within(self._timeout, read))
-            except FileMissing:  # Expired by another process since the listing.
-                return None
-            if record is None:
-                return None
-            self._remember(record)
-        return self._records[name.file_name]
-
-    def _remember(self, record: OffloadRecord) -> None:
-        self._records[record.file_name()] = record
-        self.paths.add(record.path)
-
-    # ---- writing ---------------------------------------------------------------------------------------------------
-
-    async def put(self, call: ToolCall, content: bytes, path: str | None = None) -> str:
+    async def put(self, call: ToolCall, content: bytes, path: str | None = None, *, suffix: str = "") -> Stored:
         """Stores content where nothing else is; equal content of the session is stored once.
 
         Args:
             call: Whose content it is; its phase chooses the folder.
             content: What to store.
             path: Where; None is the default path.
-
-        Returns:
-            The path.
+            suffix: Ends the default path: a media type's extension. Such content is not compressed.
 
         Raises:
             FileExists: Other content lies at `path`.
             SteadError: The environment could not store it, or not in time.
         """
-        await self.load()
-        sha = hashlib.sha256(content).hexdigest()
-        async with self._writing[sha]:
-            if path in (None, self._stored.get(sha)) and sha in self._stored:
-                return self._stored[sha]
-            known = await self._read(self._by_content.get(sha[:16]))
-            if known is not None and known.sha256 == sha and path in (None, known.path) and await self._is_there(known):
-                return known.path
-            target = path or self.default_path(call, sha)
-            seconds = self._timeout + len(content) / _BYTES_PER_SECOND
+        facts = await asyncio.to_thread(_facts, content) if len(content) > _IN_THREAD else _facts(content)
+        async with self._locks[facts.sha256]:
+            known = await self._known(facts.sha256, path)
+            if known is not None:
+                return known
+            data = content
+            if self._compress and not suffix:
+                data, frames = await asyncio.to_thread(_compressed, content)
+                suffix, facts = SUFFIX, facts._replace(encoding="zstd", frames=frames)
+            seconds = self._timeout + len(data) / _BYTES_PER_SECOND
+            target = path or self.default_path(call, facts.sha256, suffix)
             try:
-                await within(seconds, self._write_new(target, content))
+                await within(seconds, self._write_new(target, data))
             except FileExists:
                 if path is not None:
                     raise
                 # Somebody tampered with our file: ours goes beside it.
-                target = f"{target}-{sha[16:32]}"
-                await within(seconds, self._write_new(target, content))
-            self._stored[sha] = target
-            return target
+                target = self.default_path(call, facts.sha256[::-1], suffix)
+                await within(seconds, self._write_new(target, data))
+            return self._done(facts._replace(path=target))
 
-    async def record(self, record: OffloadRecord) -> None:
-        """Writes a record; afterwards the session knows it.
+    async def put_spool(self, call: ToolCall, spool: Spool, path: str | None, ended: asyncio.Event) -> Stored:
+        """Stores a growing text as it arrives.
+
+        Args:
+            call: Whose content it is.
+            spool: Where the text is spooled.
+            path: Where to store it; None is a path made from the id and what was spooled so far.
+            ended: Set when nothing more will be spooled; the time that the store may take counts from then.
 
         Raises:
+            FileExists: Other content lies at `path`.
             SteadError: The environment could not store it, or not in time.
         """
-        name = record.file_name()
-        write = self.environment.write_file(f"{self.folder}/records/{name}", record.to_json())
-        await within(self._timeout, write)
-        self._remember(record)
-        parsed = parse_record_name(name)
-        if parsed is not None:
-            self._index(parsed)
+        suffix = SUFFIX if self._compress else ""
+        if self.environment.capabilities.create_only:
+            try:
+                return await self._stream(path or self.default_path(call, spool.sha256, suffix), spool, path, ended)
+            except FileExists:
+                if path is not None and not await self._in_time(self._holds(path, spool.chunks()), spool):
+                    raise
+        # The same call began with the same text before, or nothing tells whether a name is free: the whole text
+        # names a file that no other text has.
+        await ended.wait()
+        known = await self._known(spool.sha256, path)
+        if known is not None:
+            return known
+        target = path or self.default_path(call, spool.sha256, suffix)
+        if path is not None and await self._exists(path):
+            if not await self._in_time(self._holds(path, spool.chunks()), spool):
+                raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
+            return self._done(Stored(path, spool.size, spool.characters, spool.sha256))
+        return await self._stream(target, spool, path, ended, if_absent=False)
 
-    async def _is_there(self, record: OffloadRecord) -> bool:
-        """False if another process expired the content since."""
-        if not self.environment.capabilities.stat:
-            return False
+    async def _stream(
+        self, target: str, spool: Spool, path: str | None, ended: asyncio.Event, *, if_absent: bool = True
+    ) -> Stored:
+        writer = FrameWriter() if self._compress else None
+        known: list[Stored] = []
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            async with aclosing(spool.chunks()) as chunks:
+                async for chunk in chunks:
+                    piece = chunk if writer is None else await asyncio.to_thread(writer.feed, chunk)
+                    if piece:
+                        yield piece
+            known.extend(filter(None, [await self._known(spool.sha256, path)]))
+            if known:
+                raise _StoredAlreadyError
+            if writer is not None and (rest := writer.finish()):
+                yield rest
+
+        write = self.environment.write_file(target, pieces(), if_absent=if_absent)
         try:
-            info = await within(self._timeout, self.environment.stat(record.path))
+            await self._until_stored(write, spool, ended)
+        except Exception:
+            if known:
+                return known[0]
+            raise
+        stored = Stored(target, spool.size, spool.characters, spool.sha256)
+        return self._done(stored if writer is None else stored._replace(encoding="zstd", frames=tuple(writer.sizes)))
+
+    async def _in_time(self, work: Coroutine[Any, Any, bool], spool: Spool) -> bool:
+        return await within(self._timeout + spool.size / _BYTES_PER_SECOND, work)
+
+    async def _until_stored(self, write: Coroutine[Any, Any, Any], spool: Spool, ended: asyncio.Event) -> None:
+        task = asyncio.create_task(write)
+        waiting = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+            seconds = self._timeout + spool.size / _BYTES_PER_SECOND
+            await asyncio.wait([task], timeout=seconds)
+            if not task.done():
+                raise Unavailable(f"the environment did not finish within {seconds:g} seconds of the output's end")
+            await task
+        finally:
+            await stop(waiting)
+            if not task.done():
+                await stop(task)
+
+    def _done(self, stored: Stored) -> Stored:
+        self._stored[stored.sha256] = stored
+        return stored
+
+    async def _known(self, sha: str, path: str | None) -> Stored | None:
+        """Where this content is stored already, if it still is."""
+        stored = self._stored.get(sha)
+        if stored is None and (record := await self.records.of_content(sha)) is not None:
+            stored = Stored(record.path, record.size, record.characters, sha, record.encoding, record.frames)
+        if stored is None or path not in (None, stored.path) or not await self._exists(stored.path):
+            return None
+        return stored
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            if self.environment.capabilities.stat:
+                await within(self._timeout, self.environment.stat(path))
+            else:
+                await within(self._timeout, self.environment.read_file(path))
         except FileMissing:
             return False
-        return record.encoding != "none" or info.size == record.size
+        return True
 
     async def _write_new(self, path: str, content: bytes) -> None:
-        create_only = self.environment.capabilities.create_only
-        if not create_only and not await self._is_free(path, content):
-            return
-        try:
-            await self.environment.write_file(path, content, if_absent=create_only)
-        except FileExists:
-            if await self._is_free(path, content):
-                raise  # It vanished in between: the caller's next try will tell.
-
-    async def _is_free(self, path: str, content: bytes) -> bool:
-        """True if nothing is at the path, False if exactly this content is.
+        """Writes where nothing is; the same content there is as good.
 
         Raises:
             FileExists: Other content is there.
         """
-        try:
-            async with aclosing(self.environment.read_file_stream(path)) as chunks:
-                if await _starts_and_ends_with(chunks, content):
+        if self.environment.capabilities.create_only:
+            try:
+                await self.environment.write_file(path, content, if_absent=True)
+            except FileExists:
+                if not await self._holds(path, _one(content)):
+                    raise
+        elif not await self._exists(path):
+            await self.environment.write_file(path, content)
+        elif not await self._holds(path, _one(content)):
+            raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
+
+    async def _holds(self, path: str, content: AsyncGenerator[bytes, None]) -> bool:
+        """True if the file at the path has exactly this content."""
+        async with aclosing(content), aclosing(self.environment.read_file_stream(path)) as there:
+            expected = bytearray()
+            async for chunk in there:
+                while len(expected) < len(chunk):
+                    more = await anext(content, None)
+                    if more is None:
+                        return False
+                    expected += more
+                if expected[: len(chunk)] != chunk:
                     return False
-        except FileMissing:
-            return True
-        raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
+                del expected[: len(chunk)]
+            return not expected and await anext(content, None) is None
 
 
-async def _starts_and_ends_with(chunks: AsyncIterable[bytes], content: bytes) -> bool:
-    position = 0
-    async for chunk in chunks:
-        if content[position : position + len(chunk)] != chunk:
-            return False
-        position += len(chunk)
-    return position == len(content)
+class _StoredAlreadyError(Exception):
+    """Ends a streamed write whose content, as its end showed, is stored already."""
 
 
-def new_record(call: ToolCall, *, session: str, path: str, content: bytes, source_hash: str) -> OffloadRecord:
-    """A record of now, without a replacement yet.
-
-    Args:
-        call: Whose content was stored.
-        session: The session's folder name.
-        path: Where it is.
-        content: What was stored.
-        source_hash: Hash of the result as the tool returned it.
-    """
-    return OffloadRecord(
-        session=session,
-        phase=call.phase,
-        tool=call.name,
-        call_id=call.id,
-        ordinal=0,
-        path=path,
-        size=len(content),
-        characters=len(content.decode(errors="replace")),
-        sha256=hashlib.sha256(content).hexdigest(),
-        source_sha256=source_hash,
-        time=datetime.now(UTC).isoformat(),
-    )
+async def _one(content: bytes) -> AsyncGenerator[bytes, None]:
+    if content:
+        yield content
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work` for at most `seconds`, also if it does not let itself be cancelled.
-
-    Args:
-        seconds: Until `work` is cancelled.
-        work: A coroutine; it runs as a task of its own.
-
-    Raises:
-        Unavailable: The time is over.
-    """
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.wait([task], timeout=seconds)
-    except asyncio.CancelledError:
-        await _stop(task)
-        raise
-    if task.done():
-        return task.result()
-    await _stop(task)
-    raise Unavailable(f"the environment did not finish within {seconds:g} seconds; the offload was given up")
+def _facts(content: bytes) -> Stored:
+    characters = len(content.decode(errors="replace"))
+    return Stored("", len(content), characters, hashlib.sha256(content).hexdigest())
 
 
-async def _stop(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait([task], timeout=_CANCEL_GRACE)
-    task.add_done_callback(_retrieve)
-
-
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    # Looked at, so that asyncio does not report the error of a task that was given up.
-    if not task.cancelled():
-        task.exception()
-
-
-def _succeeded(task: asyncio.Task[Any]) -> bool:
-    return not task.cancelled() and task.exception() is None
+def _compressed(content: bytes) -> tuple[bytes, tuple[int, ...]]:
+    writer = FrameWriter()
+    return writer.feed(content) + writer.finish(), tuple(writer.sizes)

@@ -7,7 +7,8 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from stead.reducer.calls import ToolCall, current_call_id
@@ -26,6 +27,9 @@ class Reduces(Protocol):
     async def truncate(self, call: ToolCall, result: Any) -> Any:
         """Reduces one result."""
 
+    def truncate_stream(self, call: ToolCall, source: AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+        """Reduces a stream."""
+
     def add_reader(self, name: str) -> None:
         """Exempts a tool that reads offloads."""
 
@@ -39,9 +43,15 @@ def wrap_tool(reducer: Reduces, tool: Callable[..., Any], *, name: str | None, c
     if _is_stead_tool(tool):
         return _wrap_stead_tool(reducer, tool, call_id, tool_name)
 
+    if _is_generator(tool):
+        return _dress(_wrap_generator(reducer, tool, call_id, tool_name), tool, tool_name)
+
     async def wrapped(*args: Any, **kwargs: Any) -> Any:
         call = ToolCall(_id_of(call_id, tool_name, args, kwargs), tool_name, _arguments(tool, args, kwargs))
-        return await reducer.truncate(call, await _run(tool, args, kwargs))
+        result = await _run(tool, args, kwargs)
+        # A plain function can hand back a stream too; whoever awaited the call then iterates the answer.
+        stream = hasattr(result, "__aiter__")
+        return reducer.truncate_stream(call, result) if stream else await reducer.truncate(call, result)
 
     return _dress(wrapped, tool, tool_name)
 
@@ -68,6 +78,29 @@ def _wrap_stead_tool(reducer: Reduces, tool: Any, call_id: CallId, name: str) ->
     return dataclasses.replace(tool, name=name, _answer=answer)
 
 
+def _wrap_generator(reducer: Reduces, tool: Callable[..., Any], call_id: CallId, name: str) -> Callable[..., Any]:
+    async def wrapped(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        call = ToolCall(_id_of(call_id, name, args, kwargs), name, _arguments(tool, args, kwargs))
+        source = tool(*args, **kwargs)
+        source = source if hasattr(source, "__aiter__") else _in_thread(source)
+        async with aclosing(reducer.truncate_stream(call, source)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    return wrapped
+
+
+async def _in_thread(source: Generator[Any, None, None]) -> AsyncGenerator[Any, None]:
+    done = object()
+    try:
+        while (item := await asyncio.to_thread(next, source, done)) is not done:
+            yield item
+    finally:
+        # If a step was given up it still runs in its thread, and a running generator cannot be closed.
+        with contextlib.suppress(ValueError):
+            source.close()
+
+
 async def _run(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if _is_async(tool):
         return await tool(*args, **kwargs)
@@ -77,13 +110,21 @@ async def _run(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
 
 
 def _is_async(tool: Callable[..., Any]) -> bool:
-    inner = tool
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004 - asks what kind of call it is
+    return any(inspect.iscoroutinefunction(function) for function in _functions(tool))
 
 
-def _dress(wrapped: Callable[..., Awaitable[Any]], tool: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _is_generator(tool: Callable[..., Any]) -> bool:
+    return any(inspect.isasyncgenfunction(f) or inspect.isgeneratorfunction(f) for f in _functions(tool))
+
+
+def _functions(tool: Callable[..., Any]) -> list[Any]:
+    """What runs when the tool is called: itself, what a partial wraps, or an object's own call."""
+    while isinstance(tool, functools.partial):
+        tool = tool.func
+    return [tool, type(tool).__call__]
+
+
+def _dress(wrapped: Callable[..., Any], tool: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Gives the wrapper the tool's name, docstring, signature and annotations: frameworks build schemas from them."""
     functools.update_wrapper(wrapped, tool, updated=())
     wrapped.__name__ = name
