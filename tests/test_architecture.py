@@ -54,15 +54,14 @@ def test_importing_stead_costs_at_most_twice_asyncio():
 
 
 def test_listing_backends_loads_no_backend():
-    """Asking what is installed imports plugin modules only, not what they would run."""
+    """Asking what is installed imports plugin modules only: no SDK, and not what a plugin would run."""
     loaded = set(
         python("import sys; from stead.registry import list_backends; list_backends(); print(*sys.modules)").split()
     )
+    sdks = {"s3fs", "gcsfs", "fsspec", "aiobotocore", "e2b", "daytona", "numpy", "rich", "typer"}
 
-    assert {"stead_local.plugin"} <= loaded
-    assert (
-        loaded & {"stead_local.environment", "stead_local.commands", "stead.environments.memory", "pydantic"} == set()
-    )
+    assert "stead_local.plugin" in loaded
+    assert loaded & {"stead_local.environment", "stead_local.commands", *sdks} == set()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -92,6 +91,8 @@ def test_modules_export_what_exists():
     for module in pkgutil.walk_packages(stead.__path__, "stead."):
         if "conformance" in module.name or module.name.startswith("stead.cli"):
             continue  # need their extras; their own tests import them
+        if module.name.endswith("__main__"):
+            continue
         loaded = importlib.import_module(module.name)
         assert hasattr(loaded, "__all__"), module.name
         assert all(hasattr(loaded, name) for name in loaded.__all__), module.name
