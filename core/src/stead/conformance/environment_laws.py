@@ -7,7 +7,7 @@ import pytest
 
 from stead.conformance.audit import auditing
 from stead.conformance.kit import Kit, LawSettings
-from stead.conformance.law import laws_of
+from stead.conformance.law import LAW_MARK, laws_of
 from stead.conformance.laws.execute import ExecuteLaws
 from stead.conformance.laws.execute_end import EndLaws
 from stead.conformance.laws.execute_stream import ExecuteStreamLaws
@@ -94,7 +94,7 @@ def check_untouched(cls: type[LawSettings]) -> None:
     Raises:
         TypeError: It was.
     """
-    touched = [spec.id for name, spec in LAWS.items() if laws_of(cls).get(name) is not spec]
+    touched = [spec.id for name, spec in LAWS.items() if getattr(getattr(cls, name, None), LAW_MARK, None) is not spec]
     if touched:
         raise TypeError(f"{cls.__name__} overrides or deletes the laws {', '.join(touched)}; use `waivers` instead")
     unknown = sorted(set(cls.waivers) - {spec.id for spec in LAWS.values()})

@@ -11,7 +11,7 @@ from typing import Any
 
 from stead.capabilities import Capabilities
 
-__all__ = ["FIXTURES", "OPERATIONS", "Law", "Locked", "Refusal", "law", "laws_of", "refuse"]
+__all__ = ["FIXTURES", "LAW_MARK", "OPERATIONS", "Law", "Locked", "Refusal", "law", "laws_of", "refuse"]
 
 OPERATIONS = frozenset(
     {"execute", "execute_stream", "stat", "list_files", "delete_file", "create_only", "conditional_write"}
@@ -21,7 +21,9 @@ OPERATIONS = frozenset(
 FIXTURES = {"raw": "raw", "faulty": "faulty", "second": "second_environment"}
 """Parameters of a law that come from an optional fixture, and the fixture's name."""
 
-_MARK = "__stead_law__"
+LAW_MARK = "__stead_law__"
+"""Attribute of a test function that is a law."""
+
 _PREFIX = "test_"
 
 
@@ -94,7 +96,7 @@ def law(
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         )
-        setattr(run, _MARK, spec)
+        setattr(run, LAW_MARK, spec)
         return run
 
     return decorate
@@ -102,7 +104,7 @@ def law(
 
 def laws_of(cls: type) -> dict[str, Law]:
     """Returns the laws that a class has, by the name of their test function, in the order of their catalogue."""
-    members = ((name, getattr(getattr(cls, name, None), _MARK, None)) for name in dir(cls))
+    members = ((name, getattr(getattr(cls, name, None), LAW_MARK, None)) for name in dir(cls))
     found = {name: spec for name, spec in members if isinstance(spec, Law)}
     return dict(sorted(found.items(), key=lambda item: catalogue_order(item[1])))
 

@@ -217,9 +217,7 @@ class ExecuteLaws(LawSettings):
     async def test_execute_shell_text(self, env: Environment, here: Folder) -> None:
         """Quotes, pipes, redirects, here-documents, comments, several lines and non-ASCII reach the shell as they are."""
         await here.make(env)
-        command = (
-            "x='a  b' # comment\necho \"$x\" | tr a-z A-Z > f\ncat f - <<'END'\n$HOME \\n \u754c\nEND\necho a\\\\b"
-        )
+        command = "x='a  b' # comment\necho \"$x\" | tr a-z A-Z > f\ncat f - <<'END'\n$HOME \\n \u754c\nEND\nprintf '%s\\n' 'a\\b'"
         assert await sh(env, command, here) == "A  B\n$HOME \\n \u754c\na\\b\n"
 
     @law("G13", needs="execute")

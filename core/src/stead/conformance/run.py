@@ -1,0 +1,116 @@
+"""Running the suite on a target without a test file: `run_laws`, behind `stead conformance`."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stead.conformance import plugin
+from stead.conformance.report import ConformanceReport
+from stead.conformance.target import Target
+from stead.errors import ConfigError, SteadError
+
+__all__ = ["Progress", "run_laws"]
+
+Progress = Callable[[str, str, str], None]
+"""Called with a law's id, its outcome and its reason."""
+
+_ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": None, "PYTEST_PLUGINS": None}
+
+
+def run_laws(
+    target: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    waivers: Mapping[str, str] | None = None,
+    only: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> ConformanceReport:
+    """Tries the laws on an environment, in this process, and removes what they left behind.
+
+    It runs pytest with no configuration file and no other plugin, so nothing around it changes the result.
+
+    Args:
+        target: An environment of the configuration, a backend's name, or `"package.module:Class"`.
+        options: Options of the environment. `{tmp}` in a text is a new folder for each law.
+        waivers: Law id -> reason; strict.
+        only: Ids of the laws to try; empty is all.
+        progress: Told about each law as soon as it was tried.
+
+    Returns:
+        How every law went.
+
+    Raises:
+        ConfigError: The target, an option, a waiver or an id in `only` means nothing.
+        BackendNotFound: The backend is not installed.
+        PluginError: The backend cannot be used.
+        SteadError: pytest itself failed.
+        KeyboardInterrupt: The user interrupted the run.
+    """
+    chosen = Target(target, dict(options or {}))
+    title = chosen.describe()
+    with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
+        chosen.open(folder)
+    run = _Run(chosen, title, dict(waivers or {}), frozenset(only))
+    run.check()
+    here = Path(__file__).parent
+    arguments = [str(here / "test_target.py"), "--stead-env", target, "--rootdir", str(here), "-c", os.devnull]
+    arguments += ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", "stead.conformance.plugin"]
+    run.progress = progress
+    with _variables(_ALONE):
+        code = pytest.main(arguments, plugins=[run])
+    if not chosen.fresh:
+        with suppress(SteadError):
+            asyncio.run(chosen.clean(""))
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if run.recorder is None or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise SteadError(f"the suite could not run: pytest ended with {code}. {run.problem}")
+    return run.recorder.reports()[0]
+
+
+class _Run:
+    """A pytest plugin that hands the run its target, and takes its recorder."""
+
+    def __init__(self, target: Target, title: str, waivers: dict[str, str], only: frozenset[str]) -> None:
+        self.target, self.title, self.waivers, self.only = target, title, waivers, only
+        self.progress: Progress | None = None
+        self.recorder: plugin.Recorder | None = None
+        self.problem = ""
+
+    def check(self) -> None:
+        from stead.conformance.environment_laws import LAWS
+
+        unknown = sorted((self.only | set(self.waivers)) - {spec.id for spec in LAWS.values()})
+        if unknown:
+            raise ConfigError(f"there is no law {', '.join(unknown)}; `stead conformance --list` shows all")
+
+    def pytest_collection(self, session: pytest.Session) -> None:
+        from stead.conformance.test_target import aim
+
+        self.recorder = plugin.recorder_of(session.config)
+        self.recorder.progress, self.recorder.title = self.progress, self.title
+        aim(self.target, self.waivers)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.only:
+            items[:] = [item for item in items if dict(item.user_properties).get("stead_law") in self.only]
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self.problem = str(excrepr)
+
+
+@contextmanager
+def _variables(values: Mapping[str, str | None]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            if value is None:
+                patch.delenv(name, raising=False)
+            else:
+                patch.setenv(name, value)
+        yield
