@@ -1,5 +1,6 @@
 """Files in a dict: for tests, for scratch, and as the model that other environments are compared with."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,6 +48,8 @@ class MemoryEnvironment(Environment):
 
     def __init__(self) -> None:
         self._files: dict[PurePosixPath, _File] = {}
+        # How many files are below each directory, so that asking for one does not look at all files.
+        self._below: Counter[PurePosixPath] = Counter()
         # A counter, not a hash: the same bytes written again are another version (A-B-A must be seen).
         self._versions = count(1)
 
@@ -56,6 +59,7 @@ class MemoryEnvironment(Environment):
 
     async def _close(self) -> None:
         self._files.clear()
+        self._below.clear()
 
     async def read_file(self, path: PathLike) -> bytes:
         await self._ready()
@@ -86,6 +90,8 @@ class MemoryEnvironment(Environment):
             raise self._error(FileExists, f"{str(path)!r} exists already", "write_file", path)
         if if_version is not None and (existing is None or existing.version != if_version):
             raise self._error(FileChanged, f"{str(path)!r} is not version {if_version!r} any more", "write_file", path)
+        if existing is None:
+            self._below.update(target.parents)
         self._files[target] = _File(data, datetime.now(UTC), str(next(self._versions)))
         return self._info(target)
 
@@ -117,7 +123,12 @@ class MemoryEnvironment(Environment):
     async def delete_file(self, path: PathLike) -> None:
         await self._ready()
         self._file(path, "delete_file")
-        del self._files[self._resolve(path)]
+        target = self._resolve(path)
+        del self._files[target]
+        for parent in target.parents:
+            self._below[parent] -= 1
+            if not self._below[parent]:
+                del self._below[parent]
 
     def _resolve(self, path: PathLike) -> PurePosixPath:
         return resolve_path(path, working_dir=_ROOT, root=_ROOT)
@@ -144,7 +155,7 @@ class MemoryEnvironment(Environment):
                 raise self._error(NotADirectory, f"{str(parent)!r} is a file, not a directory", operation, path)
 
     def _is_directory(self, target: PurePosixPath) -> bool:
-        return target == _ROOT or any(target in file.parents for file in self._files)
+        return target == _ROOT or self._below[target] > 0
 
     def _info(self, target: PurePosixPath) -> FileInfo:
         file = self._files[target]
