@@ -7,9 +7,9 @@ from pydantic import Field
 
 from stead.environment import Environment
 from stead.errors import FileChanged, InvalidPath, PathOutsideRoot, StreamInterrupted, Unsupported
-from stead.tools.line_search import EXCERPT
+from stead.tools.line_search import CPU_SECONDS, EXCERPT
 from stead.tools.listing import shown_part, within_time
-from stead.tools.matching import Matcher, PatternError
+from stead.tools.matching import SLOW_ADVICE, Matcher, PatternError
 from stead.tools.patterns import Component, compile_pattern, matches
 from stead.tools.tool import Arguments, Tool, ToolError, ToolResult, make_tool
 from stead.tools.toolkit import Entry, Toolkit
@@ -19,6 +19,7 @@ __all__ = ["MAX_MATCHES", "grep_tool"]
 MAX_MATCHES = 200
 """Most lines that one answer shows."""
 _SKIPPED_TOLD = 10
+_TOO_SLOW = f"given up, the pattern takes more than {CPU_SECONDS:g} s for 1 MiB of this file"
 # What may befall one file of many: the search goes on without it, and says so.
 _OF_ONE_FILE = (
     FileChanged,
@@ -67,8 +68,11 @@ async def _grep(kit: Toolkit, arguments: _Grep) -> ToolResult:
             finished = await within_time(kit, run.search(matcher))
             found = await matcher.finish()
     except PatternError as error:
-        where = f" (in or near {run.current!r})" if run.current else ""
-        raise ToolError(f"{error}{where}.") from None
+        raise ToolError(str(error)) from None
+    for path in found["slow"]:
+        run.skip(path, _TOO_SLOW)
+    if found["slow"] and run.searched == 1 and not found["count"]:
+        raise ToolError(f"{found['slow'][0]!r}: {_TOO_SLOW}. {SLOW_ADVICE}")
     return _answer(kit, run, found, finished=finished)
 
 
@@ -77,7 +81,6 @@ class _Run:
         self._kit = kit
         self._path = arguments.path
         self._filter = None if arguments.glob is None else _filter(kit, arguments.glob)
-        self.current = ""
         self.searched = 0
         self.skipped = 0
         self.reasons: list[dict[str, str]] = []
@@ -94,6 +97,11 @@ class _Run:
                 raise
             await self._file(matcher, env, self._path)
 
+    def skip(self, path: str, reason: str) -> None:
+        self.skipped += 1
+        if self.skipped <= _SKIPPED_TOLD:
+            self.reasons.append({"path": path, "error": reason})
+
     async def _tree(self, matcher: Matcher) -> None:
         async with aclosing(self._kit.entries(self._path, recursive=True)) as entries:
             async for entry in entries:
@@ -102,9 +110,7 @@ class _Run:
                 try:
                     await self._file(matcher, self._kit.env, entry.info.path)
                 except _OF_ONE_FILE as error:
-                    self.skipped += 1
-                    if self.skipped <= _SKIPPED_TOLD:
-                        self.reasons.append({"path": self._kit.shown(entry.info.path), "error": str(error)})
+                    self.skip(self._kit.shown(entry.info.path), str(error))
 
     def _wanted(self, entry: Entry) -> bool:
         if self._filter is None:
@@ -113,9 +119,8 @@ class _Run:
         return matches(self._filter, entry.below if len(self._filter) > 1 else entry.below.rpartition("/")[2])
 
     async def _file(self, matcher: Matcher, env: Environment, path: str) -> None:
-        self.current = self._kit.shown(path)
         async with aclosing(env.read_file_stream(path)) as chunks:
-            await matcher.begin(self.current)
+            await matcher.begin(self._kit.shown(path))
             async for chunk in chunks:
                 await matcher.feed(chunk)
         self.searched += 1
@@ -142,7 +147,11 @@ def _answer(kit: Toolkit, run: _Run, found: dict[str, Any], *, finished: bool) -
         answer["count_is_exact"] = False
     if run.skipped:
         answer.update(files_skipped=run.skipped, skipped=run.reasons)
+    hints = [f"The search ended after {kit.options.default_timeout:g} s."] if not finished else []
     if answer["truncated"]:
-        seconds = f"The search ended after {kit.options.default_timeout:g} s. " if not finished else ""
-        answer["hint"] = seconds + "Only a part is shown: narrow the pattern, the path or the glob."
+        hints.append("Only a part is shown: narrow the pattern, the path or the glob.")
+    if found["slow"]:
+        hints.append(f"The pattern is slow. {SLOW_ADVICE}")
+    if hints:
+        answer["hint"] = " ".join(hints)
     return answer

@@ -5,7 +5,8 @@ for ever, and a thread cannot be stopped. Measured: `(a+)+$` on 26 characters st
 
 It reads frames from stdin: one byte for the kind, four for the length, and the payload. `P` is the request (JSON) and
 is answered by `+` if the pattern is one; `F` starts the file of that name; `D` is data of that file, in order. At the
-end of stdin, or at an error, it writes one JSON answer.
+end of stdin, or if the pattern is none, it writes one JSON answer. A frame that takes too long is given up, and with it
+the rest of its file.
 """
 
 import codecs
@@ -14,6 +15,8 @@ import re
 import signal
 import struct
 import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, BinaryIO
 
 __all__ = ["CPU_SECONDS", "EXCERPT", "FRAME", "FRAME_BYTES", "LONG_LINE", "OVERLAP", "READY", "LineSearch", "serve"]
@@ -22,8 +25,8 @@ FRAME = struct.Struct("<cI")
 FRAME_BYTES = 1 << 20
 """Most bytes in one frame."""
 READY = b"+"
-CPU_SECONDS = 5.0
-"""Processor time for one frame; a pattern that needs more is given up."""
+CPU_SECONDS = 2.0
+"""Processor time for one frame; a file on which the pattern needs more is given up."""
 LONG_LINE = 1 << 20
 """Bytes. A longer line is searched in pieces of this size, which overlap so that a match of `OVERLAP` characters is
 found wherever it lies."""
@@ -61,6 +64,7 @@ class LineSearch:
         self.matches: list[dict[str, Any]] = []
         self.count = 0
         self.files = 0
+        self.slow: list[str] = []
         self._start_line()
 
     def begin(self, file: str) -> None:
@@ -71,6 +75,8 @@ class LineSearch:
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes of the file."""
+        if self._file is None:
+            return
         first, last = data.find(b"\n"), data.rfind(b"\n")
         self._grow(data if first < 0 else data[:first])
         if first < 0:
@@ -86,9 +92,14 @@ class LineSearch:
             self._finish_line()
         self._file = None
 
+    def give_up(self) -> None:
+        """Leaves the rest of the file unsearched, since the pattern takes too long on it."""
+        self.slow += [] if self._file is None else [self._file]
+        self._file = None
+
     def answer(self) -> dict[str, Any]:
-        """What was found: `matches` (path, line, column, text), `count` of lines, `files` that have one."""
-        return {"matches": self.matches, "count": self.count, "files": self.files}
+        """`matches` (path, line, column, text), `count` of lines, `files` that have one, `slow` ones given up."""
+        return {"matches": self.matches, "count": self.count, "files": self.files, "slow": self.slow}
 
     def _start_line(self) -> None:
         self._tail = bytearray()
@@ -150,37 +161,59 @@ class LineSearch:
         self.matches.append(match)
 
 
+class _TooSlowError(Exception):
+    """One frame took more than `CPU_SECONDS`."""
+
+
 def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     """Answers one request."""
-    search: LineSearch | None = None
+    if hasattr(signal, "SIGVTALRM"):
+        signal.signal(signal.SIGVTALRM, _interrupt)
+    header = stdin.read(FRAME.size)
+    request = json.loads(stdin.read(FRAME.unpack(header)[1]))
     try:
-        while len(header := stdin.read(FRAME.size)) == FRAME.size:
-            kind, size = FRAME.unpack(header)
-            payload = stdin.read(size)
-            _limit(CPU_SECONDS)
-            if kind == b"P":
-                search = LineSearch(**json.loads(payload))
-                stdout.write(READY)
-                stdout.flush()
-            elif search is not None and kind == b"F":
-                search.begin(payload.decode("utf-8", "surrogatepass"))
-            elif search is not None:
-                search.feed(payload)
-            _limit(0)
-        if search is not None:
-            _limit(CPU_SECONDS)
-            search.end()
-            stdout.write(json.dumps(search.answer()).encode())
-    except (re.error, RecursionError, OverflowError) as error:
-        stdout.write(json.dumps({"error": str(error)}).encode())
+        _limit(CPU_SECONDS)
+        search = LineSearch(**request)
+        _limit(0)
+    except (re.error, RecursionError, OverflowError, _TooSlowError) as error:
+        stdout.write(json.dumps({"error": str(error) or "it takes too long to compile"}).encode())
+        return
+    stdout.write(READY)
     stdout.flush()
+    while len(header := stdin.read(FRAME.size)) == FRAME.size:
+        kind, size = FRAME.unpack(header)
+        payload = stdin.read(size)
+        if kind == b"F":
+            _patiently(search, search.end)
+            search.begin(payload.decode("utf-8", "surrogatepass"))
+        else:
+            _patiently(search, search.feed, payload)
+    _patiently(search, search.end)
+    stdout.write(json.dumps(search.answer()).encode())
+
+
+def _patiently(search: LineSearch, step: Callable[..., None], *data: bytes) -> None:
+    try:
+        _limit(CPU_SECONDS)
+        step(*data)
+        _limit(0)
+    except _TooSlowError:
+        _limit(0)
+        search.give_up()
 
 
 def _limit(seconds: float) -> None:
-    # The default action of SIGVTALRM ends this process, also inside of `re`. Windows has no such timer.
+    # The second timer ends this process if the first is not heard. Windows has neither.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_PROF, 3 * seconds)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # `re` looks for signals while it matches, in a main thread, and stops at an exception of their handler.
+    raise _TooSlowError
 
 
 if __name__ == "__main__":
     serve(sys.stdin.buffer, sys.stdout.buffer)
+    sys.stdout.flush()

@@ -11,14 +11,18 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from stead.tools import line_search
-from stead.tools.line_search import CPU_SECONDS, FRAME, FRAME_BYTES, READY, LineSearch
+from stead.tools.line_search import FRAME, FRAME_BYTES, READY, LineSearch
 
-__all__ = ["Matcher", "PatternError"]
+__all__ = ["SLOW_ADVICE", "Matcher", "PatternError"]
 
 # Empty where `sys.executable` is not a Python that runs a script: a frozen or embedded program, a zip file.
 _SCRIPT = line_search.__file__ if sys.executable and not getattr(sys, "frozen", False) else ""
 _SCRIPT = _SCRIPT if os.path.isfile(_SCRIPT) else ""
-_TOO_SLOW = -getattr(signal, "SIGVTALRM", 0)
+# How the process ends if a pattern cannot even be interrupted.
+_KILLED = -getattr(signal, "SIGPROF", 0)
+
+
+SLOW_ADVICE = "Write it without repeats inside of repeats, such as (a+)+, and without several .* in a row."
 
 
 class PatternError(Exception):
@@ -59,7 +63,7 @@ class Matcher:
         """Starts the next file.
 
         Raises:
-            PatternError: The pattern took too long on what came before. So do the next two.
+            PatternError: The pattern cannot be interrupted. So do the next two methods.
         """
         await self._search.send(b"F", file.encode("utf-8", "surrogatepass"))
 
@@ -103,13 +107,11 @@ class _Process:
     async def _greet(self, request: dict[str, Any]) -> bool:
         self._stdin.write(_frame(b"P", json.dumps(request).encode()))
         answer = await self._stdout.read(1)
-        if answer == READY:
-            return True
-        if answer:
+        if answer and answer != READY:
             raise _pattern_error(json.loads(answer + await self._stdout.read())["error"])
-        if await self._process.wait() == _TOO_SLOW:
+        if not answer and await self._process.wait() == _KILLED:
             raise _too_slow()
-        return False
+        return answer == READY
 
     async def send(self, kind: bytes, payload: bytes) -> None:
         self._stdin.write(_frame(kind, payload))
@@ -128,7 +130,7 @@ class _Process:
 
     async def _ended(self) -> Exception:
         code = await self._process.wait()
-        return _too_slow() if code == _TOO_SLOW else RuntimeError(f"the search process ended with {code}")
+        return _too_slow() if code == _KILLED else RuntimeError(f"the search process ended with {code}")
 
     async def close(self) -> None:
         with suppress(ProcessLookupError):
@@ -170,7 +172,4 @@ def _pattern_error(text: str) -> PatternError:
 
 
 def _too_slow() -> PatternError:
-    return PatternError(
-        f"The pattern was given up: it takes more than {CPU_SECONDS:.0f} s for {FRAME_BYTES >> 20} MiB of text. "
-        "Write it without repeats inside of repeats, such as (a+)+, and without several .* in a row"
-    )
+    return PatternError(f"The pattern takes too long. {SLOW_ADVICE}")

@@ -49,7 +49,7 @@ class ToolOptions:
             raise ValueError(f"max_output_chars must be at least 1, not {self.max_output_chars}")
         if self.scan_limit < 0:
             raise ValueError(f"scan_limit must not be negative, not {self.scan_limit}")
-        for name, seconds in (("default_timeout", self.default_timeout), ("max_timeout", self.max_timeout)):
+        for name, seconds in (("max_timeout", self.max_timeout), ("default_timeout", self.default_timeout)):
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{name} must be positive, not {seconds}")
 

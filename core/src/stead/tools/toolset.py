@@ -62,7 +62,8 @@ def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools
         The tools by the name that the model sees.
 
     Raises:
-        ValueError: A number is out of range, or `names` has an unknown tool or one name twice.
+        ValueError: A number is out of range; `names` has an unknown tool or one name twice; the notices of the reducer
+            in `offloads` name a tool that is not among these.
     """
     longest = max_timeout if max_timeout is not None else max(_LONGEST_TIMEOUT, default_timeout or 0.0)
     options = ToolOptions(
@@ -73,7 +74,9 @@ def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools
         default_timeout=None if default_timeout is None else min(default_timeout, longest),
         max_timeout=longest,
     )
-    kit = Toolkit(env, options, _names(env.capabilities, names or {}), offloads)
+    chosen = _names(env.capabilities, names or {})
+    _check_reader(offloads, chosen)
+    kit = Toolkit(env, options, chosen, offloads)
     return {kit.names[tool]: make(kit) for tool, make in _MAKERS.items() if tool in kit.names}
 
 
@@ -93,3 +96,13 @@ def _names(capabilities: Capabilities, given: Mapping[str, str | None]) -> dict[
             raise ValueError(f"the name {name!r} is empty or taken; each tool needs a name of its own")
         names[tool] = name
     return names
+
+
+def _check_reader(offloads: OffloadLocator | None, names: Mapping[str, str]) -> None:
+    # A notice that names a tool which the model does not have leads nowhere.
+    reader = getattr(getattr(offloads, "config", None), "read_file_tool_name", None)
+    if reader and "ReadFile" in names and reader not in names.values():
+        raise ValueError(
+            f"the notices of the reducer name the tool {reader!r}, which is not among these; "
+            f"give ReducerConfig(read_file_tool_name={names['ReadFile']!r})"
+        )
