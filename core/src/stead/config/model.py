@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from stead.config.names import hint
+from stead.config.names import hint, nearest
 from stead.config.options import Layer, OptionTable, keyword_layer, variable_layer, variable_prefix
 from stead.config.reducing import ReducerSection
 from stead.config.secrets import looks_secret, masked
@@ -210,15 +210,13 @@ def _check_table(value: object, where: str) -> None:
 def _environment(name: str, table: object, file: Path) -> EnvironmentConfig:
     where = f"{file}: environments.{name}"
     if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{where}: a name has letters, digits, and single - or _ between them, and begins with a letter"
-        )
+        raise ConfigError(f"{where}: a name is made of letters and digits, with single - or _ between them")
     _check_table(table, where)
     options = dict(table)  # type: ignore[call-overload]
     backend = options.pop("backend", None)
     if backend is None:
-        near = hint("backend", options) if options else ""
-        raise ConfigError(f'{where} needs `backend = "NAME"`{f"; {near}" if near.startswith("did") else ""}')
+        near = nearest("backend", options)
+        raise ConfigError(f'{where} needs `backend = "NAME"`' + (f"; did you mean that by {near!r}?" if near else ""))
     if not isinstance(backend, str) or not backend:
         raise ConfigError(f"{where}.backend must be the name of a backend or package.module:Class")
     known = _table_at_load(backend)

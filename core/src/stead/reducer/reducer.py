@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,7 +38,7 @@ class Reducer:
         config: The settings; None is all defaults, with a random session.
         on_report: Called, sync or async, after each `truncate` or `clear` that decided something. An error in it is
             logged.
-        owns_environment: True closes the environment with the reducer.
+        owns_environment: True closes the environment, and those of its tools, with the reducer.
 
     Raises:
         ConfigError: There is no environment, and results are to be truncated.
@@ -101,8 +101,11 @@ class Reducer:
             SteadError: As `Environment.close`.
         """
         await self._context.settle()
-        if self._owns_environment and self.environment is not None:
-            await self.environment.close()
+        if self._owns_environment:
+            own = [] if self.environment is None else [self.environment]
+            async with AsyncExitStack() as closing:  # all of them, also if one raises
+                for environment in (*own, *(store.environment for store in self._context.tool_stores.values())):
+                    closing.push_async_callback(environment.close)
 
     async def __aenter__(self) -> Self:
         try:
