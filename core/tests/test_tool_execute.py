@@ -1,6 +1,7 @@
 """Execute: its answer, its timeouts, and output that is cut without being lost."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -171,6 +172,20 @@ def test_what_could_not_be_kept_is_said():
     assert "cut here: stdout has 500 bytes ...]" in refused["stdout"]
 
 
+def test_what_is_kept_has_a_record_and_is_ignored_by_git():
+    """As what the environment itself spills: listed and expired by its record, out of sight of version control."""
+
+    async def main():
+        async with Prints("", "e" * 500) as env:
+            path = (await toolset(env, max_output_chars=300)["Execute"](command="c"))["stderr_path"]
+            return path, json.loads(await env.read_file(path + ".json")), await env.read_file(".stead/.gitignore")
+
+    path, record, ignored = asyncio.run(main())
+    assert (record["kind"], record["stream"], record["path"], record["size"]) == ("spill", "stderr", path, 500)
+    assert path == f"/.stead/spill/{record['id']}.err"
+    assert ignored == b"*\n"
+
+
 def test_a_limit_that_ended_the_command_is_named():
     """limit_hit is in the answer only if there is one."""
     assert execute(Prints(limit_hit="cpu_seconds"))["limit_hit"] == "cpu_seconds"
@@ -190,6 +205,8 @@ def test_a_class_for_the_older_contract_runs_commands_too():
             return ExecutionResult(exit_code=1, stdout="y" * 1000, stderr="")
 
         async def read_file(self, path):
+            if str(path) not in self.files:
+                raise FileNotFoundError(path)
             return self.files[str(path)]
 
         async def write_file(self, path, content):
@@ -199,6 +216,7 @@ def test_a_class_for_the_older_contract_runs_commands_too():
     answer = execute(adapt(old), {"max_output_chars": 400})
     assert (answer["exit_code"], old.commands) == (1, ["c"])
     assert list(answer["files"].values()) == ["y" * 1000]
+    assert old.files["/w/.stead/.gitignore"] == b"*\n"
 
 
 def test_errors_of_commands_are_answers():

@@ -1,6 +1,5 @@
 """Execute: a command, its exit code, and as much of its output as fits, with the rest in files."""
 
-import uuid
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -8,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from stead.environment import PathLike
 from stead.errors import SteadError, Unsupported
 from stead.results import ExecutionResult
+from stead.tools.spilling import keep_output
 from stead.tools.tool import Arguments, Tool, ToolResult, make_tool
 from stead.tools.toolkit import Toolkit
 
@@ -95,7 +95,10 @@ async def _fit(kit: Toolkit, result: ExecutionResult, answer: ToolResult) -> Non
         text, path = answer[name], paths[name]
         if len(text) > room:
             if path is None and result.spill_error is None:
-                path = await _keep(kit, name, text, answer)
+                try:
+                    path = await keep_output(kit, name, text)
+                except (SteadError, OSError) as error:
+                    answer["spill_error"] = str(error)
             where = "" if path is None else f"; all of it is in {path}"
             size = max(sizes[name], len(text))
             answer[name] = _head_and_tail(text, room, f"\n[... cut here: {name} has {size} bytes{where} ...]\n")
@@ -110,16 +113,6 @@ def _head_and_tail(text: str, room: int, marker: str) -> str:
     if kept < 2:
         return text[:room]
     return text[: kept - kept // 2] + marker + text[-(kept // 2) :]
-
-
-async def _keep(kit: Toolkit, name: str, text: str, answer: ToolResult) -> str | None:
-    # The environment held it all, so the file is ours to write: decoded text, not the raw bytes.
-    path = kit.state_path("spill", f"{uuid.uuid4().hex}.{'out' if name == 'stdout' else 'err'}")
-    try:
-        return (await kit.env.write_file(path, text.encode("utf-8", "replace"))).path
-    except (SteadError, OSError) as error:
-        answer["spill_error"] = str(error)
-        return None
 
 
 def _hints(kit: Toolkit, answer: ToolResult, timeout: float | None) -> list[str]:

@@ -74,6 +74,7 @@ class LocalEnvironment(Environment):
             limits: Resource limits for commands; see `Limits`.
             on_close: Whether `close()` kills what commands left in the background.
         """
+        self.state_dir = state_dir
         self._root = Root(root)
         self._working_dir = PurePosixPath(self._root.path)
         self._indexes: Cache = Cache()
