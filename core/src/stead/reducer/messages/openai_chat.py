@@ -12,7 +12,7 @@ from stead.reducer.messages.blocks import (
     read,
     render_arguments,
 )
-from stead.reducer.messages.codec import Call, Content, Media, Result, Role, View, check_edits
+from stead.reducer.messages.codec import ArgumentsForm, Call, Content, Media, Result, Role, View, check_edits
 
 __all__ = ["OpenAIChat"]
 
@@ -63,6 +63,14 @@ class OpenAIChat:
         """See `Codec.replace`."""
         if not results and not arguments:
             return message
+        if (
+            results
+            and not arguments
+            and type(message) is dict
+            and message.get("role") == "tool"
+            and list(results) == [0]
+        ):
+            return {**message, "content": results[0]}  # the one edit that a long history needs by the thousand
         view = self.view(message)
         check_edits(view, results or {}, arguments or {})
         updates: dict[str, Any] = {"content": results[0]} if results else {}
@@ -103,7 +111,10 @@ def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: t
 
 def _call(ordinal: int, item: Any) -> Call:
     if type(item) is dict and len(item) == 3 and item.get("type") == "function":  # the usual one: id, type, function
-        return _function_call(ordinal, item.get("id"), item.get("function") or {}, signed=False)
+        function = item.get("function")
+        if type(function) is dict and type(function.get("arguments")) is str:
+            name = function.get("name") or ""
+            return new(Call, (ordinal, item.get("id"), name, function["arguments"], "json", False))
     identity = read(item, "id")
     custom = read(item, "custom") if read(item, "type") == "custom" else None
     if custom is not None:
@@ -115,12 +126,9 @@ def _call(ordinal: int, item: Any) -> Call:
 
 
 def _function_call(ordinal: int, identity: str | None, function: Any, *, signed: bool) -> Call:
-    if type(function) is dict:
-        name, arguments = function.get("name"), function.get("arguments")
-    else:
-        name, arguments = read(function, "name"), read(function, "arguments")
-    form = "json" if type(arguments) is str or not isinstance(arguments, Mapping) else "object"
-    return new(Call, (ordinal, identity, name or "", arguments, form, signed))
+    arguments = read(function, "arguments")
+    form: ArgumentsForm = "object" if isinstance(arguments, Mapping) else "json"
+    return Call(ordinal, identity, read(function, "name") or "", arguments, form, signed)
 
 
 def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int, Any]) -> dict[str, Any]:

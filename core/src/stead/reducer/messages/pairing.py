@@ -1,10 +1,10 @@
 """Which result answers which call. Ids are the provider's data, and not unique over a history."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from stead.reducer.messages.codec import Call, Result, View
 
-__all__ = ["Exchange", "Round", "pair_rounds"]
+__all__ = ["Exchange", "Pairing", "Round", "pair_rounds"]
 
 
 class Exchange:
@@ -46,65 +46,91 @@ class Round:
         return all(exchange.result is not None for exchange in self.exchanges)
 
 
-def pair_rounds(views: Sequence[View], *, splits_turns: bool = False) -> tuple[list[Round], list[tuple[int, Result]]]:
-    """Pairs calls and results, and groups the calls by assistant turn.
+class Pairing:
+    """Pairs the calls and results of a history that grows, and groups the calls by assistant turn.
 
     The nth call with an id in one turn takes the nth result with that id, up to the next turn that uses the id again.
     Where an id is missing, the tool's name stands for it, and where that is missing too, the order.
+
+    Attributes:
+        rounds: The turns with calls, in order.
+        strays: The results that answer no call (strays, duplicates), each with the index of its entry.
+    """
+
+    __slots__ = ("_current", "_splits_turns", "_waiting", "rounds", "strays")
+
+    def __init__(self, *, splits_turns: bool = False) -> None:
+        self.rounds: list[Round] = []
+        self.strays: list[tuple[int, Result]] = []
+        self._splits_turns = splits_turns
+        self._current: Round | None = None
+        # By id: the newest turn's exchange without a result, or several of them where one id has several calls.
+        self._waiting: dict[str, list[Exchange]] = {}
+
+    def add(self, index: int, view: View) -> None:
+        """Takes the next entry.
+
+        Args:
+            index: Its index in the history.
+            view: Its view.
+        """
+        role, calls, results, *_ = view
+        if calls:
+            turn = self._current
+            if turn is None or not self._splits_turns:
+                turn = self._current = Round(index)
+                self.rounds.append(turn)
+            for call in calls:
+                self._open(turn, Exchange(index, call))
+        elif role != "assistant":
+            self._current = None
+        for result in results:
+            exchange = self._answered_by(result)
+            if exchange is None:
+                self.strays.append((index, result))
+            else:
+                exchange.result_index, exchange.result = index, result
+
+    def _open(self, turn: Round, exchange: Exchange) -> None:
+        turn.exchanges.append(exchange)
+        key = exchange.call.id or _name_key(exchange.call.name)
+        same = self._waiting.get(key)
+        if same is None:
+            self._waiting[key] = [exchange]
+        elif same[0].call_index >= turn.index:
+            same.append(exchange)
+        else:  # what waits under this id belongs to an older turn and was never answered: the id starts anew
+            self._waiting[key] = [exchange]
+
+    def _answered_by(self, result: Result) -> Exchange | None:
+        key = result.id or _name_key(result.name or "")
+        same = self._waiting.get(key)
+        if same is None:
+            if result.id:
+                return None
+            near = _key_without_id(result.name, self._waiting)
+            if near is None:
+                return None
+            key, same = near, self._waiting[near]
+        if len(same) == 1:
+            del self._waiting[key]
+        return same.pop(0)
+
+
+def pair_rounds(views: Iterable[View], *, splits_turns: bool = False) -> tuple[list[Round], list[tuple[int, Result]]]:
+    """Pairs a whole history (see `Pairing`).
 
     Args:
         views: The views of a history, in its order.
         splits_turns: As `Codec.splits_turns`: neighbouring assistant entries are one turn.
 
     Returns:
-        The rounds in order, and the results that answer no call (strays, duplicates), each with the index of its entry.
+        The rounds, and the results that answer no call.
     """
-    rounds: list[Round] = []
-    strays: list[tuple[int, Result]] = []
-    waiting: dict[str, list[Exchange]] = {}
-    current: Round | None = None
-    for index, (role, calls, results, *_) in enumerate(views):
-        if calls:
-            if current is None or not splits_turns:
-                current = Round(index)
-                rounds.append(current)
-            _open(current, index, calls, waiting)
-        elif role != "assistant":
-            current = None
-        for result in results:
-            exchange = _answered_by(result, waiting)
-            if exchange is None:
-                strays.append((index, result))
-            else:
-                exchange.result_index, exchange.result = index, result
-    return rounds, strays
-
-
-def _open(turn: Round, index: int, calls: Sequence[Call], waiting: dict[str, list[Exchange]]) -> None:
-    for call in calls:
-        exchange = Exchange(index, call)
-        turn.exchanges.append(exchange)
-        key = call.id or _name_key(call.name)
-        same = waiting.get(key)
-        if same is not None and same[0].call_index >= turn.index:
-            same.append(exchange)
-        else:
-            # What waits under this id belongs to an older turn and was never answered: the id starts anew, as newest.
-            waiting.pop(key, None)
-            waiting[key] = [exchange]
-
-
-def _answered_by(result: Result, waiting: dict[str, list[Exchange]]) -> Exchange | None:
-    key: str | None = result.id or _name_key(result.name or "")
-    if key not in waiting and not result.id:
-        key = _key_without_id(result.name, waiting)
-    same = waiting.get(key) if key is not None else None
-    if key is None or same is None:
-        return None
-    exchange = same.pop(0)
-    if not same:
-        del waiting[key]
-    return exchange
+    pairing = Pairing(splits_turns=splits_turns)
+    for index, view in enumerate(views):
+        pairing.add(index, view)
+    return pairing.rounds, pairing.strays
 
 
 def _name_key(name: str) -> str:
