@@ -71,6 +71,16 @@ def test_steads_own_files_are_listed_where_they_are_named(path):
     assert call("ListFiles", path=path)["count"] == 1
 
 
+def test_the_state_folder_may_have_another_name():
+    """The environment's `state_dir` is what is passed over."""
+
+    class Elsewhere(MemoryEnvironment):
+        state_dir = "src/deep"
+
+    found = call("Glob", env=Elsewhere(), pattern="**/*.*")["paths"]
+    assert found == [".stead/", ".stead/spill/1.out", "a.py", "b.txt", "src/.hidden", "src/a.py"]
+
+
 def test_a_long_list_is_cut_and_counted(monkeypatch):
     """The first entries in order, the exact count, and what to do."""
     files = {f"{n:05d}": b"" for n in range(600)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stead import Capabilities, Environment, ExecutionResult, FileInfo, adapt
+from stead import Capabilities, Environment, ExecutionResult
 from stead.environments import MemoryEnvironment
 from stead.errors import AccessDenied, EnvironmentLost, FileChanged, Unavailable, Unsupported
 from stead.reducer import Reducer, ReducerConfig
@@ -54,7 +54,7 @@ class Bare:
     [
         (Commands(), set()),
         (MemoryEnvironment(), {"Execute"}),
-        (adapt(Bare()), {"Execute", "ListFiles", "Glob", "Grep"}),
+        (Bare(), {"Execute", "ListFiles", "Glob", "Grep"}),
     ],
     ids=["all", "storage", "bare"],
 )
@@ -139,7 +139,14 @@ def test_call_takes_what_a_framework_has(arguments):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [('{"path": ', "not valid JSON"), ("[1]", "not list"), ("1", "not int"), ('"a"', "not str")],
+    [
+        ('{"path": ', "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ({1: 2}, "Wrong arguments"),
+        ("[1]", "not list"),
+        ("1", "not int"),
+        ('"a"', "not str"),
+    ],
 )
 def test_call_answers_what_is_no_object(arguments, words):
     """Broken JSON of a model is an error that it can read."""
@@ -195,6 +202,7 @@ def test_answers_can_always_be_encoded(tool):
         (Unavailable("503"), "The service did not answer: 503. "),
         (EnvironmentLost("expired"), "The environment is gone: expired. "),
         (Unsupported("a FIFO"), "Not possible here: a FIFO. "),
+        (ValueError("the command is empty"), "Not possible: the command is empty."),
         (OSError(5, "I/O error"), "OSError: "),
         (RuntimeError("boom."), "RuntimeError: boom."),
     ],
@@ -203,13 +211,10 @@ def test_errors_say_what_happened_and_what_to_do(error, start):
     """Ours, the builtins, and those of a foreign SDK are all answers."""
 
     class Failing(MemoryEnvironment):
-        async def read_lines(self, path, window):
+        async def write_file(self, path, content, **conditions):
             raise error
 
-        async def stat(self, path):
-            return FileInfo(path="/a", kind="file")
-
-    answer = call("ReadFile", Failing(), path="a")
+    answer = call("WriteFile", Failing(), path="a", content="")
     assert answer["status"] == "error"
     assert answer["error"].startswith(start)
 

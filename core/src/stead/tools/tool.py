@@ -172,7 +172,7 @@ def _mapping(arguments: Mapping[str, Any] | str | bytes | None) -> Mapping[str, 
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = json.loads(arguments) if arguments.strip() else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ToolError(f"The arguments are not valid JSON ({error}); send one JSON object.") from None
     if arguments is None:
         return {}

@@ -146,7 +146,7 @@ class Toolkit:
         """An error of the environment, as text that says what to do next."""
         text = str(error).rstrip(".") or type(error).__name__
         if isinstance(error, UnicodeEncodeError):
-            return "The text holds a lone surrogate, which is no character; nothing was written. Send it without."
+            return "The text holds a lone surrogate, which is no character; nothing was done. Send it without."
         for kind, start, advice in self._explanations():
             if isinstance(error, kind):
                 return f"{start}: {text}." + (f" {advice}" if advice else "")
@@ -167,6 +167,7 @@ class Toolkit:
             (EnvironmentClosed, "The environment was closed", "None of its tools works any more."),
             (EnvironmentLost, "The environment is gone", "None of its tools works any more."),
             (Unsupported, "Not possible here", "Try another way."),
+            (ValueError, "Not possible", ""),
         )
 
 

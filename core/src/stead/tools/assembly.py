@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping
 
+from stead.adapt import FourMethods, adapt
 from stead.capabilities import Capabilities
 from stead.environment import Environment
 from stead.tools.edit_file import edit_file_tool
@@ -30,7 +31,7 @@ _LONGEST_TIMEOUT = 600.0
 
 
 def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools have in common)
-    env: Environment,
+    env: Environment | FourMethods,
     *,
     number_lines: bool = True,
     max_output_chars: int = 30_000,
@@ -44,7 +45,7 @@ def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools
     """Makes the tools that an environment allows.
 
     Args:
-        env: Where they work. A tool whose capability it does not declare is not offered.
+        env: Where they work, or what `stead.adapt` takes. A tool whose capability it does not declare is not offered.
         number_lines: ReadFile puts its number and a tab before each line.
         max_output_chars: Most characters of ReadFile's `content` (line numbers included), of Execute's output (both
             streams together), and about so many of a list; at least 1. ReadFile shows one character even if there is
@@ -62,6 +63,7 @@ def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools
         The tools by the name that the model sees.
 
     Raises:
+        TypeError: `env` cannot be adapted.
         ValueError: A number is out of range; `names` has an unknown tool or one name twice; the notices of the reducer
             in `offloads` name a tool that is not among these.
     """
@@ -74,9 +76,10 @@ def toolset(  # noqa: PLR0913  (the one place where a caller sets all that tools
         default_timeout=None if default_timeout is None else min(default_timeout, longest),
         max_timeout=longest,
     )
-    chosen = _names(env.capabilities, names or {})
+    environment = adapt(env)
+    chosen = _names(environment.capabilities, names or {})
     _check_reader(offloads, chosen)
-    kit = Toolkit(env, options, chosen, offloads)
+    kit = Toolkit(environment, options, chosen, offloads)
     return {kit.names[tool]: make(kit) for tool, make in _MAKERS.items() if tool in kit.names}
 
 
