@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from stead.cli import backends, config, exec, ls, read, write  # noqa: A004 - a file is called as its command
+from stead.cli import backends, config, conformance, demo, exec, ls, read, write  # noqa: A004 - a file is called as its command
 from stead.cli.common import printable
 from stead.errors import BackendNotFound, ConfigError, PluginError, SteadError
 
@@ -53,6 +53,8 @@ app.command("write")(write.write)
 # What follows the first word belongs to the command, also without `--`.
 app.command("exec", context_settings={"allow_interspersed_args": False})(exec.exec_command)
 app.command("ls")(ls.ls)
+app.command("demo")(demo.demo)
+app.command("conformance")(conformance.conformance)
 app.add_typer(config.app, name="config")
 
 

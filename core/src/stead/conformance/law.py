@@ -11,7 +11,18 @@ from typing import Any
 
 from stead.capabilities import Capabilities
 
-__all__ = ["FIXTURES", "LAW_MARK", "OPERATIONS", "Law", "Locked", "Refusal", "law", "laws_of", "refuse"]
+__all__ = [
+    "FIXTURES",
+    "LAW_MARK",
+    "OPERATIONS",
+    "Law",
+    "Locked",
+    "Refusal",
+    "catalogue_order",
+    "law",
+    "laws_of",
+    "refuse",
+]
 
 OPERATIONS = frozenset(
     {"execute", "execute_stream", "stat", "list_files", "delete_file", "create_only", "conditional_write"}
@@ -47,6 +58,8 @@ class Law:
     """Capabilities that must be declared for it to be tried."""
     wants: tuple[str, ...] = ()
     """Optional fixtures that unlock it."""
+    measured: bool = False
+    """Whether it measures memory."""
     started: bool = True
     """Whether the environment is started before the law looks at it."""
 
@@ -83,6 +96,7 @@ def law(
             text=_first_sentence(function),
             needs=needed,
             wants=tuple(FIXTURES[name] for name in wanted if name in FIXTURES),
+            measured="peak" in wanted,
             started=started,
         )
 

@@ -62,9 +62,10 @@ class Recorder:
         specs = {spec.id: spec for spec in LAWS.values()}
         made = []
         for where, laws in self._laws.items():
+            order = [law for law in specs if law in laws]
             verdicts = (
-                Verdict(law=law, number=specs[law].number, group=specs[law].group, text=specs[law].text, **went)
-                for law, went in laws.items()
+                Verdict(law=law, number=specs[law].number, group=specs[law].group, text=specs[law].text, **laws[law])
+                for law in order
             )
             names = tuple(name for name in self._capabilities[where].split(",") if name)
             name = where.rpartition("::")[2]

@@ -10,13 +10,16 @@ from xml.etree import ElementTree as ET
 from stead.conformance import SUITE
 from stead.environment import CONTRACT
 
-__all__ = ["FORMATS", "OUTCOMES", "ConformanceReport", "Verdict", "exit_code"]
+__all__ = ["FORMATS", "OUTCOMES", "ConformanceReport", "Verdict", "exit_code", "shown"]
 
 OUTCOMES = ("held", "waived", "unsupported", "unclaimed", "locked", "failed")
 """How a law can go. `unsupported`: an operation it needs is not declared. `unclaimed`: a quality it is about is not
 declared. `locked`: it could not be tried here. `waived`: it failed, as its waiver says."""
 
-_SHOWN = {"unclaimed": "not claimed"}
+
+def shown(outcome: str) -> str:
+    """Returns what people read for an outcome."""
+    return "not claimed" if outcome == "unclaimed" else outcome
 
 
 def _version() -> str:
@@ -58,13 +61,21 @@ class ConformanceReport:
         found = Counter(verdict.outcome for verdict in self.verdicts)
         return {outcome: found[outcome] for outcome in OUTCOMES}
 
+    def groups(self) -> dict[str, dict[str, int]]:
+        """Returns the counts of each group of laws."""
+        names = dict.fromkeys(verdict.group for verdict in self.verdicts)
+        return {
+            name: {o: sum(v.group == name and v.outcome == o for v in self.verdicts) for o in OUTCOMES}
+            for name in names
+        }
+
     def conforms(self) -> bool:
         """Returns True if some law held and none failed."""
         return exit_code(self) == 0
 
     def summary(self) -> str:
         """Returns the counts in one line."""
-        return ", ".join(f"{count} {_SHOWN.get(name, name)}" for name, count in self.counts().items() if count)
+        return ", ".join(f"{count} {shown(name)}" for name, count in self.counts().items() if count)
 
     def of(self, *outcomes: str) -> Iterable[Verdict]:
         """Yields the verdicts with these outcomes."""
@@ -103,17 +114,14 @@ class ConformanceReport:
         for outcome in ("failed", "waived", "locked", "unclaimed", "unsupported"):
             rows = [f"| `{v.law}` | {_cell(v.text)} | {_cell(v.reason)} |" for v in self.of(outcome)]
             if rows:
-                title = _SHOWN.get(outcome, outcome).capitalize()
+                title = shown(outcome).capitalize()
                 lines += [f"## {title}", "", "| law | what it says | why |", "|---|---|---|", *rows, ""]
         return "\n".join(lines)
 
     def group_table(self) -> list[str]:
         """Returns the lines of a Markdown table: laws by group and outcome."""
-        groups: dict[str, Counter[str]] = {}
-        for verdict in self.verdicts:
-            groups.setdefault(verdict.group, Counter())[verdict.outcome] += 1
-        head = [_SHOWN.get(outcome, outcome) for outcome in OUTCOMES]
-        rows = [f"| {group} | {' | '.join(str(n[o] or '') for o in OUTCOMES)} |" for group, n in groups.items()]
+        head = [shown(outcome) for outcome in OUTCOMES]
+        rows = [f"| {group} | {' | '.join(str(n[o] or '') for o in OUTCOMES)} |" for group, n in self.groups().items()]
         total = f"| **all** | {' | '.join(str(count or '') for count in self.counts().values())} |"
         return [f"| laws | {' | '.join(head)} |", "|---" * (len(OUTCOMES) + 1) + "|", *rows, total]
 

@@ -6,11 +6,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stead.conformance import plugin
+from stead.conformance.law import Law, catalogue_order
 from stead.conformance.report import ConformanceReport
 from stead.conformance.target import Target
 from stead.errors import ConfigError, SteadError
@@ -24,9 +24,8 @@ _ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": None, "PYTEST
 
 
 def run_laws(
-    target: str,
+    target: Target,
     *,
-    options: Mapping[str, Any] | None = None,
     waivers: Mapping[str, str] | None = None,
     only: Iterable[str] = (),
     progress: Progress | None = None,
@@ -36,8 +35,7 @@ def run_laws(
     It runs pytest with no configuration file and no other plugin, so nothing around it changes the result.
 
     Args:
-        target: An environment of the configuration, a backend's name, or `"package.module:Class"`.
-        options: Options of the environment. `{tmp}` in a text is a new folder for each law.
+        target: What to try.
         waivers: Law id -> reason; strict.
         only: Ids of the laws to try; empty is all.
         progress: Told about each law as soon as it was tried.
@@ -49,24 +47,21 @@ def run_laws(
         ConfigError: The target, an option, a waiver or an id in `only` means nothing.
         BackendNotFound: The backend is not installed.
         PluginError: The backend cannot be used.
-        SteadError: pytest itself failed.
+        SteadError: The target cannot be listed, or pytest itself failed.
         KeyboardInterrupt: The user interrupted the run.
     """
-    chosen = Target(target, dict(options or {}))
-    title = chosen.describe()
-    with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
-        chosen.open(folder)
-    run = _Run(chosen, title, dict(waivers or {}), frozenset(only))
+    run = _Run(target, target.describe(), dict(waivers or {}), frozenset(only))
     run.check()
+    before = None if target.fresh else asyncio.run(target.names())
     here = Path(__file__).parent
-    arguments = [str(here / "test_target.py"), "--stead-env", target, "--rootdir", str(here), "-c", os.devnull]
+    arguments = [str(here / "test_target.py"), "--stead-env", target.name, "--rootdir", str(here), "-c", os.devnull]
     arguments += ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", "stead.conformance.plugin"]
     run.progress = progress
     with _variables(_ALONE):
         code = pytest.main(arguments, plugins=[run])
-    if not chosen.fresh:
+    if before is not None:
         with suppress(SteadError):
-            asyncio.run(chosen.clean(""))
+            asyncio.run(target.clean(before))
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if run.recorder is None or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -84,8 +79,11 @@ class _Run:
         self.problem = ""
 
     def check(self) -> None:
+        """Refuses what means nothing before anything runs."""
         from stead.conformance.environment_laws import LAWS
 
+        with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
+            self.target.open(folder)
         unknown = sorted((self.only | set(self.waivers)) - {spec.id for spec in LAWS.values()})
         if unknown:
             raise ConfigError(f"there is no law {', '.join(unknown)}; `stead conformance --list` shows all")
@@ -98,8 +96,11 @@ class _Run:
         aim(self.target, self.waivers)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.only:
-            items[:] = [item for item in items if dict(item.user_properties).get("stead_law") in self.only]
+        laws: dict[pytest.Item, Law] = {
+            item: item.function.__stead_law__ for item in items if isinstance(item, pytest.Function)
+        }
+        chosen = [item for item in items if item in laws and (not self.only or laws[item].id in self.only)]
+        items[:] = sorted(chosen, key=lambda item: catalogue_order(laws[item]))
 
     def pytest_internalerror(self, excrepr: object) -> None:
         self.problem = str(excrepr)

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from stead.config import load_config
@@ -14,6 +15,7 @@ from stead.errors import ConfigError, SteadError
 __all__ = ["Target", "parse_options", "parse_waivers"]
 
 _TMP = "{tmp}"
+_STATE = ".stead"  # what the environment itself keeps: spilled output of the laws' commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Target:
 
     name: str
     options: Mapping[str, Any]
+    config: Path | None = None
+    """The configuration file; None looks for `stead.toml`."""
 
     def describe(self) -> str:
         """Says what the name stands for.
@@ -29,12 +33,12 @@ class Target:
         Raises:
             ConfigError: It stands for nothing.
         """
-        return str(load_config().locate(self.name))
+        return str(load_config(self.config).locate(self.name))
 
     @property
     def backend(self) -> str | None:
         """The backend's name, if the target has one."""
-        found = load_config().locate(self.name)
+        found = load_config(self.config).locate(self.name)
         name = found.name if found.environment is None else found.environment.backend
         return None if ":" in name else name
 
@@ -52,7 +56,7 @@ class Target:
             PluginError: It is installed but cannot be used.
         """
         options = {name: v.replace(_TMP, tmp) if isinstance(v, str) else v for name, v in self.options.items()}
-        return load_config().create_environment(self.name, **options)
+        return load_config(self.config).create_environment(self.name, **options)
 
     async def shares_files(self, tmp: str) -> bool:
         """Tries whether a second instance sees the files of a first, as instances of one place do."""
@@ -64,20 +68,34 @@ class Target:
         except SteadError:
             return False
 
-    async def clean(self, tmp: str) -> None:
-        """Removes what laws may have left in a place that is not fresh for each of them.
+    async def names(self) -> frozenset[str]:
+        """Returns the names in the working directory, none if it cannot be listed.
 
         Raises:
             SteadError: The environment failed.
         """
-        async with self.open(tmp) as env:
-            if env.capabilities.list_files:
-                async with aclosing(env.list_files(".")) as entries:
-                    if not [entry async for entry in entries if entry.path.endswith(f"/{BASE}")]:
-                        return
-            await clean_folder(env, BASE)
-            if env.capabilities.execute:
-                await env.execute(["rm", "-rf", BASE])
+        async with self.open("") as env:
+            if not env.capabilities.list_files:
+                return frozenset()
+            async with aclosing(env.list_files(".")) as entries:
+                return frozenset([PurePosixPath(entry.path).name async for entry in entries])
+
+    async def clean(self, before: frozenset[str]) -> None:
+        """Removes what laws left in a place that is not fresh for each of them.
+
+        Args:
+            before: The names that were in the working directory before.
+
+        Raises:
+            SteadError: The environment failed.
+        """
+        ours = [name for name in (BASE, _STATE) if name not in before]
+        left = await self.names() & set(ours)
+        async with self.open("") as env:
+            for name in left:
+                await clean_folder(env, name)
+            if left and env.capabilities.execute:
+                await env.execute(["rm", "-rf", *left])
 
 
 def parse_options(given: Iterable[str]) -> dict[str, Any]:

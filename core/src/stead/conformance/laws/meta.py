@@ -1,12 +1,14 @@
 """Laws about what an environment says of itself: declarations, and what is left of it."""
 
+import asyncio
 from contextlib import aclosing
 
 import pytest
 
 from stead.conformance.folder import Folder
+from stead.conformance.held import child_processes, open_files
 from stead.conformance.kit import LawSettings
-from stead.conformance.law import law
+from stead.conformance.law import Locked, law
 from stead.environment import Environment
 from stead.errors import Unsupported
 
@@ -15,6 +17,18 @@ __all__ = ["MetaLaws"]
 
 class MetaLaws(LawSettings):
     """Group L: the gate in both directions. A lie about an operation fails here, whichever way it goes."""
+
+    @law("A9", started=False)
+    async def test_declares_backend(self, env: Environment) -> None:
+        """The plugin says its name, contract and options without credentials, and its environments claim no more."""
+        if self.backend is None:
+            raise Locked("the attribute `backend` names no backend")
+        from stead.registry import load_backend, option_table
+
+        spec = load_backend(self.backend)
+        assert spec.name == self.backend
+        assert option_table(self.backend).options is not None
+        assert set(env.capabilities.declared()) <= set(spec.capabilities.declared())
 
     @law("G30")
     async def test_declares_execute(self, env: Environment) -> None:
@@ -90,3 +104,24 @@ class MetaLaws(LawSettings):
         with pytest.raises(Unsupported):
             await env.write_file(here / "a", "y", if_version=info.version or "1")
         assert await env.read_file(here / "a") == b"x"
+
+    @law("L2")
+    async def test_agrees_with_memory(self, env: Environment, here: Folder) -> None:
+        """Random sequences of file calls get the answers that the in-memory environment gives."""
+        try:
+            from stead.conformance.machine import compare_with_memory
+        except ModuleNotFoundError as error:
+            raise Locked(f"needs {error.name}: pip install 'stead[conformance]'") from None
+        await compare_with_memory(env, here)
+
+    @law("L4", started=False)
+    async def test_leaves_nothing(self, env: Environment, here: Folder) -> None:
+        """After close, no descriptor, child process or task of the environment is left in this process."""
+        before = open_files(), child_processes(), asyncio.all_tasks()
+        async with env:
+            await env.write_file(here / "a", b"x" * (1 << 20))
+            async with aclosing(env.read_file_stream(here / "a")) as chunks:
+                await anext(chunks)
+            if env.capabilities.execute:
+                await env.execute("sleep 5 & echo x")
+        assert (open_files(), child_processes(), asyncio.all_tasks()) == before

@@ -6,10 +6,10 @@ from contextlib import aclosing
 import pytest
 
 from stead.conformance.folder import Folder
+from stead.conformance.held import open_files
 from stead.conformance.kit import LawSettings, collect
 from stead.conformance.large import large_file
 from stead.conformance.law import law
-from stead.conformance.open_files import open_files
 from stead.conformance.peak import Peak
 from stead.environment import Environment
 from stead.errors import EnvironmentClosed, FileMissing, IsADirectory, PathOutsideRoot
