@@ -84,10 +84,10 @@ class MemoryEnvironment(Environment):
         data = await collect_content(content) if isinstance(content, AsyncIterable) else content_bytes(content)
         await self._ready()
         # From here to the end nothing is awaited: check and replacement are one step.
-        self._check_target(target, path)
         existing = self._files.get(target)
-        if if_absent and existing is not None:
+        if if_absent and not split_path(path).names_directory and (existing or self._is_directory(target)):
             raise self._error(FileExists, f"{str(path)!r} exists already", "write_file", path)
+        self._check_target(target, path)
         if if_version is not None and (existing is None or existing.version != if_version):
             raise self._error(FileChanged, f"{str(path)!r} is not version {if_version!r} any more", "write_file", path)
         if existing is None:
