@@ -56,28 +56,34 @@ def _range(text: str | None, *, count_total: bool) -> LineRange | None:
 
 
 def _print_lines(environment: SyncEnvironment, path: str, wanted: LineRange, *, json: bool) -> None:
-    texts: list[str] = []
-    first = last = None
-    for window in _windows(environment, path, wanted):
-        first, last = first or window, window
-        text = window.lines if window.truncated and (window.next_start_column or 1) > 1 else f"{window.lines}\n"
-        if json:
-            texts.append(text)
-        else:
-            sys.stdout.buffer.write((text if window.truncated or window.last_line_complete else window.lines).encode())
-    if first is None or last is None:
+    windows = _windows(environment, path, wanted)
+    if not json:
+        for window in windows:
+            sys.stdout.buffer.write(_text(window).encode())
         return
-    if json:
-        print_json(
-            {
-                "path": path,
-                "first_line": first.first_line,
-                "last_line": last.last_line,
-                "total_lines": first.total_lines,
-                "last_line_complete": last.last_line_complete,
-                "content": "".join(texts).removesuffix("\n"),
-            }
-        )
+    first = last = next(windows)
+    texts = [_text(first)]
+    for last in windows:
+        texts.append(_text(last))
+    print_json(
+        {
+            "path": path,
+            "first_line": first.first_line,
+            "last_line": last.last_line,
+            "total_lines": first.total_lines,
+            "last_line_complete": last.last_line_complete,
+            "content": "".join(texts).removesuffix("\n"),
+        }
+    )
+
+
+def _text(window: LineWindow) -> str:
+    """The text of a page with the newline after it, unless a line goes on in the next page or the file has none."""
+    if window.last_line < window.first_line:
+        return ""
+    if window.truncated:
+        return window.lines if (window.next_start_column or 1) > 1 else f"{window.lines}\n"
+    return f"{window.lines}\n" if window.last_line_complete else window.lines
 
 
 def _windows(environment: SyncEnvironment, path: str, wanted: LineRange) -> Iterator[LineWindow]:
