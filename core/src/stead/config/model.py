@@ -40,7 +40,7 @@ class EnvironmentConfig:
         """A copy of the options as they are written, plain secrets as `pydantic.SecretStr`, references unresolved."""
         return copy.deepcopy(dict(self._options))
 
-    def create(self, **options: object) -> "Environment":
+    def create_environment(self, **options: object) -> "Environment":
         """Makes the environment. Nothing is contacted: it starts with `async with`, or on first use.
 
         Args:
@@ -166,7 +166,7 @@ class Config:
         return (
             create_environment(found.name, **options)
             if found.environment is None
-            else found.environment.create(**options)
+            else found.environment.create_environment(**options)
         )
 
     def create_reducer(self, *, on_report: "Callable[[Report], Awaitable[None] | None] | None" = None) -> "Reducer":
