@@ -1,0 +1,17 @@
+"""Environments made of other environments. Each is an environment like any other, and passes the same laws."""
+
+from stead.wrappers.base import Wrapper
+from stead.wrappers.mounts import MountsEnvironment
+from stead.wrappers.read_only import ReadOnlyEnvironment
+from stead.wrappers.scoped import ScopedEnvironment
+from stead.wrappers.staged import Conflict, StagedEnvironment, SyncReport
+
+__all__ = [
+    "Conflict",
+    "MountsEnvironment",
+    "ReadOnlyEnvironment",
+    "ScopedEnvironment",
+    "StagedEnvironment",
+    "SyncReport",
+    "Wrapper",
+]
