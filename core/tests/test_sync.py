@@ -397,6 +397,12 @@ def test_what_is_open_at_exit_is_closed():
     assert (done.stdout, done.stderr, done.returncode) == ("closed\n", "", 0)
 
 
+def test_closing_at_exit_may_use_worker_threads():
+    """Although Python has ended its pools by then."""
+    done = python(SCRIPT.format(close="await asyncio.to_thread(print, 'in a thread')"))
+    assert (done.stdout, done.stderr, done.returncode) == ("in a thread\nclosed\n", "", 0)
+
+
 def test_exit_waits_at_most_five_seconds():
     """An environment that hangs in close does not hold the interpreter."""
     started = time.monotonic()
@@ -458,10 +464,18 @@ def test_dropping_the_facade_drops_the_environment():
 
 
 def test_a_call_costs_little():
-    """A thousand calls in two seconds: 0.1 ms each were measured."""
-    with SyncEnvironment(MemoryEnvironment()) as env:
-        env.write_file("a", b"x")
-        started = time.monotonic()
-        for _ in range(1000):
-            env.read_file("a")
-        assert time.monotonic() - started < 2
+    """At most four times what asyncio's own way from thread to loop costs, in the same run (about as much was measured)."""
+
+    async def nothing() -> None:
+        pass
+
+    def seconds(call: Callable[[], object]) -> float:
+        started = time.perf_counter()
+        for _ in range(200):
+            call()
+        return time.perf_counter() - started
+
+    loop = loop_thread().loop
+    bare = min(seconds(lambda: asyncio.run_coroutine_threadsafe(nothing(), loop).result()) for _ in range(5))
+    ours = min(seconds(lambda: stead.sync.run(nothing)) for _ in range(5))
+    assert ours < 4 * bare

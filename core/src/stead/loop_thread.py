@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
@@ -33,6 +34,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(_Workers(thread_name_prefix="stead.sync"))
         self.closed = False
         self._at_exit: WeakKeyDictionary[object, Callable[[], Awaitable[None]]] = WeakKeyDictionary()
         self._thread = threading.Thread(target=self.loop.run_forever, name="stead.sync", daemon=True)
@@ -76,6 +78,24 @@ class LoopThread:
         if left:
             await asyncio.wait(left, timeout=EXIT_SECONDS * 0.2)
         await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+class _Workers(ThreadPoolExecutor):
+    """Worker threads, and when there are none any more the loop's own thread.
+
+    Python ends all pools before it runs exit handlers, and closing an environment may need one.
+    """
+
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> "Future[R]":
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            done: Future[R] = Future()
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001 - whoever waits for the future gets it
+                done.set_exception(error)
+            return done
 
 
 class Call(Generic[T]):
