@@ -42,6 +42,8 @@ class Notices:
     argument_unsaved: str
     hint: str
     """How to read on; empty where the reducer knows no reading tool."""
+    short_hint: str
+    """As `hint`, for `cleared`: a long history has hundreds of these, and pays for them with every request."""
     incomplete: str
     """Added to `streamed` when the source failed or was closed before its end."""
 
@@ -90,13 +92,14 @@ and is not available ({error}).{incomplete}
 {tail}
 </truncated-output>""",
     cut="\n[... {omitted} characters left out ...]\n",
-    cleared="<persisted-output>Old {tool} result ({characters} characters) cleared. All of it is saved in: {path}\n"
-    "{hint}{media}</persisted-output>",
+    cleared="<persisted-output>Old {tool} result cleared, saved in {path} ({characters} characters).{hint}{media}"
+    "</persisted-output>",
     media=" Its media: {media_paths}.",
     cleared_unsaved="[Old {tool} result cleared]",
     argument="[{characters} characters cleared; all arguments are saved in: {path}]",
     argument_unsaved="[{characters} characters cleared]",
     hint="Read it with {reader}: path, start_line, end_line; inside one long line also start_column.",
+    short_hint=" Read it with {reader}.",
     incomplete=" The tool's output ended early.",
 )
 
@@ -139,13 +142,13 @@ _CHINESE = Notices(
 {tail}
 </truncated-output>""",
     cut="\n[…… 省略 {omitted} 个字符 ……]\n",
-    cleared="<persisted-output>{tool} 的旧结果（{characters} 个字符）已清理。完整内容已保存到：{path}\n"
-    "{hint}{media}</persisted-output>",
+    cleared="<persisted-output>{tool} 的旧结果已清理，保存在 {path}（{characters} 个字符）。{hint}{media}</persisted-output>",
     media="其中的媒体：{media_paths}。",
     cleared_unsaved="[{tool} 的旧结果已清理]",
     argument="[已清理 {characters} 个字符；全部参数已保存到：{path}]",
     argument_unsaved="[已清理 {characters} 个字符]",
     hint="用 {reader} 读取：path、start_line、end_line；长行内另用 start_column。",
+    short_hint="用 {reader} 读取。",
     incomplete="工具的输出提前结束。",
 )
 
