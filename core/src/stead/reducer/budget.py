@@ -6,7 +6,7 @@ from stead.reducer.config import ReducerConfig
 from stead.reducer.names import PATH_NAME_CHARS
 from stead.reducer.notices import DIGITS, Notices
 
-__all__ = ["Budget", "budget_for", "fill", "hint_for"]
+__all__ = ["ERROR_CHARS", "Budget", "budget_for", "fill", "hint_for", "shown_name"]
 
 ERROR_CHARS = 200
 TOOL_CHARS = 64
@@ -67,6 +67,11 @@ def hint_for(config: ReducerConfig, notices: Notices, path: str) -> str:
     return notices.hint.format(reader=reader, path=path) if reader else ""
 
 
+def shown_name(tool: str) -> str:
+    """A tool's name as notices have it: a long one is cut."""
+    return tool[:TOOL_CHARS]
+
+
 def fill(template: str, *, tool: str, **values: str | int) -> str:
     """Fills a template; a number that is not given counts as twelve digits, a text as empty.
 
@@ -77,4 +82,4 @@ def fill(template: str, *, tool: str, **values: str | int) -> str:
     """
     texts = {"head": "", "tail": "", "path": "", "hint": "", "error": "", "incomplete": "", "shape": "", "media": ""}
     numbers = dict.fromkeys(("characters", "lines", "omitted", "head_characters", "tail_characters"), DIGITS)
-    return template.format(**{**texts, **numbers, **values, "tool": tool[:TOOL_CHARS]})
+    return template.format(**{**texts, **numbers, **values, "tool": shown_name(tool)})

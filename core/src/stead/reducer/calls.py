@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["Action", "Decision", "Outcome", "Phase", "Reduced", "Report", "ToolCall", "current_call_id"]
 
@@ -44,8 +44,7 @@ class Reduced:
     """Where to store it; None is the reducer's own path. What another call stored there is never replaced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(NamedTuple):
     """What was done with one result, and why."""
 
     phase: Phase

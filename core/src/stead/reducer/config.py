@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from stead.errors import ConfigError
 from stead.reducer.calls import Reduced, ToolCall
+from stead.reducer.messages.codec import Codec
 from stead.reducer.notices import Language, Notices, notices_for
 from stead.reducer.preview import PREVIEWS, Preview
 
-__all__ = ["Handler", "OnOffloadError", "PathGenerator", "ReducerConfig", "ToolConfig"]
+__all__ = ["Handler", "OnOffloadError", "PathGenerator", "ReducerConfig", "Rewriter", "ToolConfig"]
 
 Handler = Callable[[ToolCall, Any], Awaitable[Reduced | None]]
 """Gets the call and its result; None leaves the result alone."""
@@ -106,7 +107,7 @@ class ReducerConfig:
     """The tool that notices tell the model to read with, and whose results are never reduced. "" names none."""
     token_counter: TokenCounter | None = None
     """Counts one message, sync or async; tool schemas are passed to it one by one too. None is the estimate."""
-    message_format: Any = None
+    message_format: str | Codec | None = None
     """A format's name or a codec; None finds it from the messages."""
     tool_config: Mapping[str, ToolConfig] = field(default_factory=dict)
     """By tool name: a `ToolConfig`, or a mapping of its fields."""

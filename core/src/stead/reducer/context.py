@@ -8,10 +8,11 @@ from typing import Any
 
 from stead.errors import ConfigError
 from stead.reducer.budget import ERROR_CHARS, Budget, budget_for
-from stead.reducer.calls import Decision, ToolCall
+from stead.reducer.calls import Decision, Phase, ToolCall
 from stead.reducer.config import PathGenerator, ReducerConfig
 from stead.reducer.estimate import estimate_tokens
 from stead.reducer.notices import Notices
+from stead.reducer.rules import Rule, rule_for
 from stead.reducer.store import SessionStore
 
 __all__ = ["Context", "approximate_tokens", "lines_in", "one_line", "own_path"]
@@ -24,6 +25,7 @@ class Context:
     """One reducer's settings and means, as its phases see them."""
 
     config: ReducerConfig
+    session: str
     notices: Notices
     store: SessionStore | None
     """Where offloads go; None in a reducer without an environment."""
@@ -31,6 +33,7 @@ class Context:
     readers: set[str] = field(default_factory=set)
     """Tools that read offloads back."""
     report: Callable[[Decision], Awaitable[None]]
+    rules: dict[tuple[Phase, str, bool], Rule | str] = field(default_factory=dict)
     pending: set[asyncio.Task[Any]] = field(default_factory=set)
     """Writes that go on although nobody waits for them."""
 
@@ -45,6 +48,13 @@ class Context:
         """Waits for all writes that nobody waits for."""
         while self.pending:
             await asyncio.wait(self.pending)
+
+    def rule(self, phase: Phase, tool: str) -> Rule | str:
+        """The rule of a tool in a phase, or the reason why its results are left alone."""
+        key = (phase, tool, tool in self.readers)
+        if key not in self.rules:
+            self.rules[key] = rule_for(self.config, phase, tool, self.readers)
+        return self.rules[key]
 
     def store_for(self, tool: str) -> SessionStore | None:
         """Where a tool's offloads go."""

@@ -1,7 +1,7 @@
 """Reads a history once: what each entry costs and which result answers which call, kept up while it grows."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +68,26 @@ class Ledger:
             known = dict(zip(map(id, self._messages[:-1]), self._counts, strict=False))
             self._pairing = Pairing(splits_turns=self.codec.splits_turns)
             self._counts, self._sum = [], 0
+        # An error or a cancellation in between leaves a ledger that begins anew.
+        self._messages = []
         await self._add(messages, start, known)
         self._messages = list(messages)
         in_tools = await self.meter.count_tools(tools)
         return Reading(self._counts.copy(), self._sum, in_tools, self._pairing.rounds, self._pairing.strays)
+
+    def replace(self, entries: Mapping[int, Any], counts: Mapping[int, int]) -> None:
+        """Takes edited copies in the place of entries: they are neither counted nor paired anew.
+
+        Args:
+            entries: The copies, by index in the list that was read last. Calls and results are the same as before.
+            counts: Tokens of each.
+        """
+        for index, entry in entries.items():
+            self._sum += counts[index] - self._counts[index]
+            self._counts[index] = counts[index]
+            self._messages[index] = entry
+        if self._messages and len(self._messages) - 1 in entries:
+            self._last = self.codec.view(self._messages[-1])
 
     def _shared_with(self, messages: Sequence[Any]) -> int:
         """How many entries are known, if this list goes on where the last one ended; else 0."""

@@ -18,12 +18,12 @@ from stead.reducer.calls import Phase, ToolCall
 
 __all__ = ["Kind", "OffloadRecord", "RecordIndex", "RecordName", "Stored", "hash_text", "parse_record_name"]
 
-Kind = Literal["truncated", "cleared", "arguments"]
-_LETTERS: Mapping[Kind, str] = {"truncated": "t", "cleared": "c", "arguments": "a"}
+Kind = Literal["truncated", "cleared", "arguments", "rewritten"]
+_LETTERS: Mapping[Kind, str] = {"truncated": "t", "cleared": "c", "arguments": "a", "rewritten": "r"}
 _KINDS: Mapping[str, Kind] = {letter: kind for kind, letter in _LETTERS.items()}
 _CALL_CHARS = 8
 _HASH_CHARS = 16
-_NAME = re.compile(r"([tca])-([0-9a-f]{8})-([0-9]+)-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.json")
+_NAME = re.compile(r"([tcar])-([0-9a-f]{8})-([0-9]+)-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.json")
 
 
 class Stored(NamedTuple):
@@ -45,7 +45,7 @@ class OffloadRecord:
 
     session: str
     kind: Kind
-    """A truncated result, a cleared one, or the arguments of a cleared call."""
+    """A truncated result, a cleared one, the arguments of a cleared call, or a round that a rewriter replaced."""
     tool: str
     call_id: str | None
     ordinal: int = 0
@@ -67,6 +67,8 @@ class OffloadRecord:
     """False if the stream it came from failed or was closed before its end."""
     encoding: str = "none"
     frames: Sequence[int] = ()
+    handler_arguments: Any = None
+    """What stands in place of the call's arguments, where a handler said so together with the result."""
     media: Sequence[Mapping[str, Any]] = ()
     """What was stored beside the text: `path`, `mime_type`, `size`, and the `block` it came from without its data."""
 

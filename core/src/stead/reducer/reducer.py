@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Self
@@ -10,13 +10,13 @@ from typing import Any, Self
 from stead.adapt import FourMethods, adapt
 from stead.environment import Environment, PathLike
 from stead.errors import ConfigError
-from stead.reducer.calls import Decision, Report, ToolCall
+from stead.reducer.calls import Decision, Outcome, Report, ToolCall
+from stead.reducer.clear import Clearing
 from stead.reducer.config import ReducerConfig
 from stead.reducer.context import Context
 from stead.reducer.handlers import handle_stream, passed_through
 from stead.reducer.names import session_name
 from stead.reducer.offloads import Offloads
-from stead.reducer.rules import rule_for
 from stead.reducer.store import SessionStore
 from stead.reducer.stream import reduce_stream
 from stead.reducer.truncate import Truncation
@@ -62,6 +62,7 @@ class Reducer:
         self._on_report = on_report
         self._context = Context(
             config=self.config,
+            session=self.session,
             notices=self.config.notices(),
             store=None if self.environment is None else self._new_store(self.environment),
             tool_stores={
@@ -73,6 +74,7 @@ class Reducer:
             report=self._report_decision,
         )
         self._truncation = Truncation(self._context)
+        self._clearing = Clearing(self._context, self._send)
 
     def _new_store(self, environment: Environment) -> SessionStore:
         return SessionStore(
@@ -159,7 +161,7 @@ class Reducer:
             Exception: What the source or a handler raised, after everything that came before it.
         """
         call = self._complete(call, "truncate")
-        rule = rule_for(self.config, "truncate", call.name, self._context.readers)
+        rule = self._context.rule("truncate", call.name)
         if isinstance(rule, str):
             chunks = passed_through(source)
         elif rule.handler is not None:
@@ -169,6 +171,33 @@ class Reducer:
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
+
+    async def clear(self, messages: Sequence[Any], tools: Iterable[Any] = ()) -> Outcome:
+        """Makes a history small if its request has more than `max_tokens_for_clear` tokens.
+
+        The oldest rounds of tool calls go first, until the request has `clear_target_tokens`. What was cleared once
+        stays so, byte for byte, whether the caller keeps the outcome's messages or passes the raw history again.
+
+        Args:
+            messages: The history, in any format that `stead.reducer.messages` knows. Never changed.
+            tools: The schemas of the tools that are sent along; they count.
+
+        Returns:
+            The messages to send, and what was done.
+
+        Raises:
+            ConfigError: The message format cannot be told, or a handler stores something and there is no environment.
+            SteadError: Something could not be stored and `on_offload_error` is `"raise"`; nothing was changed then.
+        """
+        return await self._clearing.run(messages, tools)
+
+    def calibrate(self, input_tokens: int) -> None:
+        """Corrects the estimate by the usage that the provider reported for the messages that `clear` gave last.
+
+        Args:
+            input_tokens: Tokens of the request, those from the provider's cache included.
+        """
+        self._clearing.calibrate(input_tokens)
 
     def wrap(self, tool: Callable[..., Any], name: str | None = None, call_id: CallId = None) -> Any:
         """A tool whose results are reduced. The wrapper is async, with the tool's signature and annotations.

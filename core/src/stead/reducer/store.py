@@ -46,6 +46,11 @@ class SessionStore:
         self._stored: dict[str, Stored] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
+    @property
+    def text_suffix(self) -> str:
+        """Ends the default path of a text."""
+        return SUFFIX if self._compress else ""
+
     def default_path(self, call: ToolCall, content_hash: str, suffix: str = "") -> str:
         """`{root_dir}/{session}/trunc/{safe id}-{hash}`, or `clear` in place of `trunc`."""
         return f"{self.folder}/{_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}{suffix}"
@@ -97,7 +102,7 @@ class SessionStore:
             FileExists: Other content lies at `path`.
             SteadError: The environment could not store it, or not in time.
         """
-        suffix = SUFFIX if self._compress else ""
+        suffix = self.text_suffix
         if self.environment.capabilities.create_only:
             try:
                 return await self._stream(path or self.default_path(call, spool.sha256, suffix), spool, path, ended)

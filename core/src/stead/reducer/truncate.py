@@ -13,7 +13,6 @@ from stead.reducer.preview import Preview, clean_text, cut_blocks, head_and_tail
 from stead.reducer.records import OffloadRecord
 from stead.reducer.redact import Redactor
 from stead.reducer.replacement import pack, unpack
-from stead.reducer.rules import rule_for
 from stead.reducer.shapes import shape_of
 
 __all__ = ["Truncation", "store_for_handler"]
@@ -41,7 +40,7 @@ class Truncation:
 
     async def run(self, call: ToolCall, result: Any) -> Any:
         """Reduces a result if it is too long; otherwise the same object is returned."""
-        rule = rule_for(self._config, "truncate", call.name, self._context.readers)
+        rule = self._context.rule("truncate", call.name)
         if isinstance(rule, str):
             return result
         if rule.handler is not None:
@@ -189,11 +188,11 @@ async def store_for_handler(context: Context, call: ToolCall, result: Any, answe
         await store.records.add(OffloadRecord.of("truncated", call, stored, source_hash=source))
     except Exception as error:
         reason = f"the offload of its handler could not be stored: {one_line(error)}"
-        await context.report(dataclasses.replace(decision, action="failed", reason=reason))
+        await context.report(decision._replace(action="failed", reason=reason))
         if context.config.on_offload_error == "raise":
             raise
         return result
-    await context.report(dataclasses.replace(decision, path=stored.path))
+    await context.report(decision._replace(path=stored.path))
     shown = answer.result
     return shown.replace("{path}", stored.path) if isinstance(shown, str) else shown
 

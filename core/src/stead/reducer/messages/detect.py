@@ -8,7 +8,7 @@ from stead.errors import ConfigError
 from stead.reducer.messages.blocks import read
 from stead.reducer.messages.codec import Codec
 
-__all__ = ["FORMATS", "codec_named", "find_codec"]
+__all__ = ["FORMATS", "codec_named", "find_codec", "format_in"]
 
 FORMATS: Mapping[str, str] = {
     "openai-chat": "stead.reducer.messages.openai_chat:OpenAIChat",
@@ -73,6 +73,18 @@ def find_codec(messages: Iterable[Any], given: str | Codec | None = None) -> Cod
     """
     if given is not None:
         return codec_named(given) if isinstance(given, str) else given
+    return codec_named(format_in(messages) or "openai-chat")
+
+
+def format_in(messages: Iterable[Any]) -> str | None:
+    """The format that some of the messages show; None if all of them are texts that look alike in several formats.
+
+    Args:
+        messages: A history, or a part of one.
+
+    Raises:
+        ConfigError: The messages belong to different formats, or to none that is known.
+    """
     found = {_format_of(message) for message in messages if message is not None}
     formats = found - {PLAIN, UNKNOWN}
     if len(formats) > 1:
@@ -85,7 +97,7 @@ def find_codec(messages: Iterable[Any], given: str | Codec | None = None) -> Cod
             f"the message format cannot be told: name it with `message_format` ({', '.join(FORMATS)}), or give a codec"
             " of your own"
         )
-    return codec_named(formats.pop() if formats else "openai-chat")
+    return formats.pop() if formats else None
 
 
 def _format_of(message: Any) -> str:

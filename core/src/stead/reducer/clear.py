@@ -1,0 +1,270 @@
+"""Clearing: before the model is called, old results and long arguments become short notices.
+
+One pass stores everything first, then replaces everything, and never touches the caller's objects.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stead.errors import ConfigError
+from stead.reducer.calls import Action, Decision, Outcome, Report
+from stead.reducer.context import Context, one_line
+from stead.reducer.edits import NOWHERE, Edit, fill_in
+from stead.reducer.history import Histories, History
+from stead.reducer.ledger import Reading
+from stead.reducer.messages.pairing import Exchange
+from stead.reducer.repeat import Repeater, group_hash, spliced
+from stead.reducer.rounds import Ordinals, RoundPlan, Rounds
+from stead.reducer.tokens import TokenMeter
+from stead.reducer.writes import store_edits, store_group
+
+__all__ = ["Clearing"]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One call of `clear` on its way."""
+
+    history: History
+    reading: Reading
+    before: int
+    """Tokens before, calibrated."""
+    plans: list[RoundPlan] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Clearing:
+    """The second phase."""
+
+    def __init__(self, context: Context, send: Callable[[Report], Awaitable[None]]) -> None:
+        self._context = context
+        self._config = context.config
+        self._send = send
+        self._histories = Histories()
+        self._repeater = Repeater(context)
+        self._lock = asyncio.Lock()
+        self.meter = TokenMeter(counter=self._config.token_counter)
+        self._last_total = 0
+
+    def calibrate(self, reported: int) -> None:
+        """Learns from the usage that the provider reported for the last request."""
+        self.meter.calibrate(reported, self._last_total)
+
+    async def run(self, messages: Sequence[Any], tools: Iterable[Any]) -> Outcome:
+        """Clears what is old if the request is too large."""
+        own = self._config.tool_config.values()
+        if self._config.skip_clear and not any(tool.skip_clear is False for tool in own):
+            return Outcome(list(messages), Report(phase="clear"))
+        # Two calls on one list would plan the same edits twice.
+        async with self._lock:
+            outcome = await self._run(messages, tools)
+        if outcome.report.decisions or outcome.report.warnings:
+            await self._send(outcome.report)
+        return outcome
+
+    async def _run(self, messages: Sequence[Any], tools: Iterable[Any]) -> Outcome:
+        tools = tuple(tools)
+        work = await self._read(messages, tools)
+        reading = work.reading
+        if work.before > self._config.max_tokens_for_clear:
+            await self._pass(work)
+        self._last_total = reading.total - sum([plan.gain for plan in work.plans])
+        work.warnings += self.meter.take_warnings()
+        return await self._outcome(work, self.meter.calibrated(self._last_total))
+
+    async def _read(self, messages: Sequence[Any], tools: Sequence[Any]) -> _Pass:
+        """Reads the list, with all that was reduced before in its place again."""
+        history = self._histories.find(messages)
+        if history is None:
+            history = History(self.meter, self._config.message_format)
+            self._histories.add(history)
+        start = history.take(messages)
+        reading = await history.ledger.read(history.outputs, tools)
+        warnings = []
+        try:
+            repeated = await self._repeater.repeat(history.ledger.codec, history.outputs, reading, start)
+        except Exception as error:
+            self._histories.forget(history)
+            if self._config.on_offload_error == "raise":
+                raise
+            warnings.append(f"the records of earlier passes could not be read: {one_line(error)}")
+            repeated = None
+        if repeated is not None:
+            history.commit(repeated, moved=len(repeated) != len(history.outputs))
+            reading = await history.ledger.read(history.outputs, tools)
+        if self._config.repair and reading.strays:
+            history.commit(_without_strays(history, reading), moved=True)
+            reading = await history.ledger.read(history.outputs, tools)
+        return _Pass(history, reading, self.meter.calibrated(reading.total), warnings=warnings)
+
+    async def _outcome(self, work: _Pass, after: int) -> Outcome:
+        report = Report(
+            phase="clear",
+            decisions=tuple(work.decisions),
+            before_tokens=work.before,
+            after_tokens=after,
+            warnings=tuple(work.warnings),
+        )
+        outcome = Outcome(list(work.history.outputs), report)
+        process = self._config.clear_post_process
+        if process is None or not outcome.changed:
+            return outcome
+        answer = process(outcome)
+        answer = await answer if inspect.isawaitable(answer) else answer
+        return outcome if answer is None else answer
+
+    # ---- one pass --------------------------------------------------------------------------------------------------
+
+    async def _pass(self, work: _Pass) -> None:
+        freed = await self._plan(work)
+        config = self._config
+        if work.reading.strays:
+            work.warnings.append(f"{len(work.reading.strays)} results answer no call; they were left in place")
+        if not work.plans:
+            work.warnings.append(
+                f"the request has {work.before} tokens, more than {config.max_tokens_for_clear}, and nothing is left"
+                " to clear"
+            )
+            return
+        if freed < config.clear_at_least_tokens:
+            work.warnings.append(
+                f"clearing would free {freed} tokens, fewer than {config.clear_at_least_tokens}; nothing was changed"
+            )
+            work.plans = []
+            work.decisions = []
+            return
+        await self._store(work)
+        self._commit(work)
+
+    async def _plan(self, work: _Pass) -> int:
+        """Plans rounds, the oldest first, until the target is reached; gives the tokens that they free."""
+        retained = self._config.clear_retention_suffix_limit
+        candidates = work.reading.rounds[: len(work.reading.rounds) - retained] if retained else work.reading.rounds
+        ordinals = Ordinals(work.reading.rounds)
+        rounds = self._rounds(work)
+        target, freed = self._config.clear_target_tokens or 0, 0
+        for turn in candidates:
+            if self.meter.calibrated(work.reading.total - freed) <= target:
+                break
+            if turn.index in work.history.exhausted or not turn.complete:
+                continue
+            plan = await rounds.plan(turn, ordinals.of(turn))
+            if _worth_it(plan):
+                freed += plan.gain
+                work.plans.append(plan)
+            else:
+                work.history.exhausted.add(turn.index)
+        return self.meter.calibrated(freed)
+
+    def _rounds(self, work: _Pass) -> Rounds:
+        history, counts = work.history, work.reading.by_message
+        return Rounds(self._context, history.ledger, history.outputs, counts, self._repeater.rewritten)
+
+    async def _store(self, work: _Pass) -> None:
+        """Stores what the plans take out; a round of which something could not be stored is left, as configured."""
+        edits = [edit for plan in work.plans for edit in plan.edits]
+        predicted = [edit.paths for edit in edits]
+        failed = await store_edits(self._context, edits)
+        for index, error in failed.items():
+            if isinstance(error, ConfigError) or self._config.on_offload_error == "raise":
+                raise error
+            reason = f"the offload could not be stored: {one_line(error)}"
+            work.decisions.append(self._decision(edits[index], "failed", reason))
+            edits[index].paths = NOWHERE
+            fill_in(self._context, edits[index])
+        kept, position = [], 0
+        for plan in work.plans:
+            own = range(position, position + len(plan.edits))
+            position += len(plan.edits)
+            if any(i in failed for i in own) and self._config.on_offload_error == "keep":
+                continue
+            if any(edits[i].paths is not predicted[i] for i in own):
+                await self._rounds(work).apply(plan)
+            if not _worth_it(plan):
+                work.history.exhausted.add(plan.round.index)
+            elif plan.group is None or await self._store_group(work, plan):
+                kept.append(plan)
+        work.plans = kept
+
+    async def _store_group(self, work: _Pass, plan: RoundPlan) -> bool:
+        """Stores a round that the caller's rewriter replaces; False if it is to be left."""
+        entries = [work.history.outputs[index] for index in plan.indexes]
+        call = plan.round.exchanges[0].call
+        decision = Decision(phase="clear", tool=call.name, call_id=call.id, action="reduced", reason="it was rewritten")
+        try:
+            path = await store_group(self._context, plan, entries, group_hash(work.history.outputs, plan))
+        except Exception as error:
+            if self._config.on_offload_error == "raise":
+                raise
+            reason = f"the rewritten round could not be stored: {one_line(error)}"
+            work.decisions.append(decision._replace(action="failed", reason=reason))
+            return self._config.on_offload_error == "truncate"
+        work.decisions.append(decision._replace(path=path))
+        return True
+
+    def _commit(self, work: _Pass) -> None:
+        """From here on nothing is awaited: all of the pass is done, or none."""
+        history = work.history
+        edited: dict[int, Any] = {}
+        counts: dict[int, int] = {}
+        reason = f"the request has {work.before} tokens, more than {self._config.max_tokens_for_clear}"
+        groups: list[tuple[RoundPlan, list[Any]]] = []
+        for plan in work.plans:
+            self._repeater.remember(plan, history.outputs)
+            if plan.group is None:
+                edited |= plan.entries
+                counts |= plan.counts
+            else:
+                groups.append((plan, [plan.entries.get(index, entry) for index, entry in enumerate(plan.group)]))
+            share = max(1, len(plan.edits))
+            before = sum([work.reading.by_message[index] for index in plan.counts]) if plan.group is None else plan.gain
+            shares = (before // share, (before - plan.gain) // share)
+            for edit in plan.edits:
+                work.decisions.append(self._decision(edit, "reduced", reason, shares))
+                edit.settle()
+            work.decisions += [_kept(exchange, why) for exchange, why in plan.kept]
+            history.exhausted.add(plan.round.index)
+        history.commit(spliced(history.outputs, edited, groups), moved=bool(groups))
+        if not groups:
+            history.ledger.replace(edited, counts)
+
+    def _decision(self, edit: Edit, action: Action, reason: str, counts: tuple[int, int] = (0, 0)) -> Decision:
+        done = action == "reduced"
+        return Decision(
+            phase="clear",
+            tool=edit.call.name,
+            call_id=edit.call.id,
+            action=action,
+            reason=reason,
+            before_chars=edit.characters,
+            after_chars=len(edit.result) if done and isinstance(edit.result, str) else edit.characters,
+            before_tokens=counts[0],
+            after_tokens=counts[1],
+            path=edit.paths.result or edit.paths.arguments if done else None,
+        )
+
+
+def _worth_it(plan: RoundPlan) -> bool:
+    """A round is changed if that frees tokens, or if a handler of the caller's said so."""
+    return plan.gain > 0 or any(edit.answer is not None for edit in plan.edits)
+
+
+def _kept(exchange: Exchange, reason: str) -> Decision:
+    return Decision(phase="clear", tool=exchange.call.name, call_id=exchange.call.id, action="kept", reason=reason)
+
+
+def _without_strays(history: History, reading: Reading) -> list[Any]:
+    """The list without the entries that hold nothing but results to which there is no call."""
+    strays: dict[int, int] = {}
+    for index, _ in reading.strays:
+        strays[index] = strays.get(index, 0) + 1
+    kept = []
+    for index, entry in enumerate(history.outputs):
+        view = history.ledger.codec.view(entry) if index in strays else None
+        if view is None or view.texts or view.calls or view.media or len(view.results) > strays[index]:
+            kept.append(entry)
+    return kept

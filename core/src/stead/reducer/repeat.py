@@ -1,0 +1,178 @@
+"""Makes a raw history look as it did: what was cleared before, in this process or an earlier one, is cleared again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from stead.reducer.arguments import arguments_text
+from stead.reducer.context import Context
+from stead.reducer.ledger import Reading
+from stead.reducer.messages.blocks import json_text
+from stead.reducer.messages.codec import Codec
+from stead.reducer.messages.pairing import Exchange, Round
+from stead.reducer.records import OffloadRecord, hash_text
+from stead.reducer.rounds import Ordinals, RoundPlan, edited_entries, entry_hash
+from stead.reducer.writes import content_hash
+
+__all__ = ["Repeater"]
+
+_AT_ONCE = 8
+
+
+class Repeater:
+    """Knows what was done before: by the records, and without an environment by what this process did.
+
+    Attributes:
+        rewritten: Hashes of entries that the caller's rewriter made.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._memory: dict[tuple[str | None, int, int], tuple[Any, Any]] = {}
+        self._groups: dict[str, list[Any]] = {}
+        self.rewritten: set[str] = set()
+
+    async def repeat(self, codec: Codec, messages: Sequence[Any], reading: Reading, start: int) -> list[Any] | None:
+        """The list with everything that was reduced before in its place again; None if nothing of it was.
+
+        Args:
+            codec: Reads and edits the messages.
+            messages: The list.
+            reading: What the ledger read of it.
+            start: Index of the first entry that is new to this process.
+
+        Raises:
+            SteadError: The records could not be read.
+        """
+        for store in self._context.stores():
+            await store.records.load()
+        new = _since(reading.rounds, start)
+        ordinals = Ordinals(reading.rounds)
+        suspects = [(e, turn) for turn in new for e in turn.exchanges if e.result and self._is_suspect(e)]
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def known(exchange: Exchange, turn: Round) -> tuple[Any, Any]:
+            async with gate:
+                return await self._known(exchange, ordinals.of(turn)[turn.exchanges.index(exchange)])
+
+        found = await asyncio.gather(*(known(exchange, turn) for exchange, turn in suspects))
+        edited = edited_entries(codec, messages, [(e, *new) for (e, _), new in zip(suspects, found, strict=True)])
+        groups = await self._known_groups(messages, new)
+        if not edited and not groups:
+            return None
+        return spliced(messages, edited, groups)
+
+    def remember(self, plan: RoundPlan, messages: Sequence[Any]) -> None:
+        """Takes in what a pass did, as far as no record tells it.
+
+        Args:
+            plan: A plan that was carried out.
+            messages: The list that it was made for.
+        """
+        if plan.group is not None:
+            group = [plan.entries.get(index, entry) for index, entry in enumerate(plan.group)]
+            self._groups[group_hash(messages, plan)] = group
+            self.rewritten |= {entry_hash(entry) for entry in group}
+            return
+        for edit in plan.edits:
+            if edit.paths.result is None and edit.paths.arguments is None:
+                key = (edit.call.id, edit.ordinal, _size(edit.exchange))
+                self._memory[key] = edit.result, edit.arguments
+
+    def _is_suspect(self, exchange: Exchange) -> bool:
+        store = self._context.store_for(exchange.call.name or "tool")
+        if store is None:
+            return bool(self._memory)
+        records, call_id = store.records, exchange.call.id
+        known = records.has_call("cleared", call_id) or records.has_call("arguments", call_id)
+        return known or bool(self._memory)
+
+    async def _known(self, exchange: Exchange, ordinal: int) -> tuple[Any, Any]:
+        """What stands in place of the result and of the arguments; None for each that was not replaced."""
+        memory = self._memory.get((exchange.call.id, ordinal, _size(exchange)))
+        store = self._context.store_for(exchange.call.name or "tool")
+        if memory is not None or store is None or exchange.result is None:
+            return memory or (None, None)
+        result, arguments = None, None
+        records, call_id = store.records, exchange.call.id
+        if records.has_call("cleared", call_id):
+            source = content_hash(exchange.result.content)
+            record = await records.of_source("cleared", call_id, source, ordinal=ordinal)
+            if record is not None:
+                result, arguments = record.replacement, record.handler_arguments
+        if records.has_call("arguments", call_id):
+            source = hash_text(arguments_text(exchange.call))
+            record = await records.of_source("arguments", call_id, source, ordinal=ordinal)
+            arguments = record.replacement if record is not None else arguments
+        return result, arguments
+
+    async def _known_groups(self, messages: Sequence[Any], turns: Sequence[Round]) -> list[tuple[RoundPlan, list[Any]]]:
+        if self._context.config.clear_message_rewriter is None:
+            return []
+        found = []
+        for plan in map(RoundPlan, turns):
+            if not plan.round.complete:
+                continue
+            source = group_hash(messages, plan)
+            group = self._groups.get(source)
+            if group is None and (record := await self._group_record(plan, source)) is not None:
+                group = record.replacement
+            if isinstance(group, list):
+                self.rewritten |= {entry_hash(entry) for entry in group}
+                found.append((plan, group))
+        return found
+
+    async def _group_record(self, plan: RoundPlan, source: str) -> OffloadRecord | None:
+        call = plan.round.exchanges[0].call
+        store = self._context.store_for(call.name or "tool")
+        if store is None or not store.records.has_call("rewritten", call.id):
+            return None
+        return await store.records.of_source("rewritten", call.id, source)
+
+
+def group_hash(messages: Sequence[Any], plan: RoundPlan) -> str:
+    """Hash of the entries of a round.
+
+    Args:
+        messages: The history.
+        plan: A plan of the round.
+    """
+    return hash_text(json_text([messages[index] for index in plan.indexes]))
+
+
+def spliced(
+    messages: Sequence[Any], edited: dict[int, Any], groups: Sequence[tuple[RoundPlan, list[Any]]]
+) -> list[Any]:
+    """The list with some entries edited and some rounds replaced as a whole.
+
+    Args:
+        messages: The list.
+        edited: New entries by index.
+        groups: What stands in the place of a round: at its first entry.
+    """
+    out = list(messages)
+    for index, entry in edited.items():
+        out[index] = entry
+    if not groups:
+        return out
+    heads = {plan.indexes[0]: group for plan, group in groups}
+    gone = {index for plan, _ in groups for index in plan.indexes}
+    flat: list[Any] = []
+    for index, entry in enumerate(out):
+        flat += heads.get(index, []) if index in gone else [entry]
+    return flat
+
+
+def _since(rounds: Sequence[Round], start: int) -> list[Round]:
+    """The rounds that begin at an entry or later, and the one before, to which new results may belong."""
+    found: list[Round] = []
+    for turn in reversed(rounds):
+        found.append(turn)
+        if turn.index < start:
+            break
+    return found[::-1]
+
+
+def _size(exchange: Exchange) -> int:
+    content = exchange.result.content if exchange.result is not None else ""
+    return len(content) if isinstance(content, str) else len(json_text(content))

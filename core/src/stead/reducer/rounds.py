@@ -1,0 +1,209 @@
+"""Plans for whole rounds: which entries of the history become what, and how many tokens that frees."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stead.reducer.config import Rewriter
+from stead.reducer.context import Context
+from stead.reducer.edits import Edit, plan_edit
+from stead.reducer.ledger import Ledger
+from stead.reducer.messages.blocks import json_text
+from stead.reducer.messages.codec import Codec
+from stead.reducer.messages.pairing import Exchange, Round, pair_rounds
+from stead.reducer.records import hash_text
+
+__all__ = ["Ordinals", "RoundPlan", "Rounds", "edited_entries", "entry_hash"]
+
+
+class RoundPlan:
+    """What becomes of one round.
+
+    Attributes:
+        round: The round.
+        edits: Their indexes are those of the history, or of `group` where there is one.
+        group: What the caller's rewriter put in the round's place; None without one.
+        entries: Edited entries by index (of the history or of `group`).
+        counts: Tokens of the edited entries.
+        gain: Tokens that are freed.
+        kept: Exchanges that are left, and why.
+    """
+
+    __slots__ = ("counts", "edits", "entries", "gain", "group", "kept", "round")
+
+    def __init__(self, turn: Round) -> None:
+        self.round = turn
+        self.edits: list[Edit] = []
+        self.group: list[Any] | None = None
+        self.entries: dict[int, Any] = {}
+        self.counts: dict[int, int] = {}
+        self.gain = 0
+        self.kept: list[tuple[Exchange, str]] = []
+
+    @property
+    def indexes(self) -> list[int]:
+        """The entries of the history that belong to the round."""
+        found = {exchange.call_index for exchange in self.round.exchanges}
+        found |= {exchange.result_index for exchange in self.round.exchanges if exchange.result_index is not None}
+        return sorted(found)
+
+
+class Ordinals:
+    """Which of several exchanges with one call id each is, counted from the history's beginning.
+
+    Args:
+        rounds: All rounds of the history.
+    """
+
+    def __init__(self, rounds: Sequence[Round]) -> None:
+        self._rounds = iter(rounds)
+        self._seen: dict[str | None, int] = {}
+        self._known: dict[int, list[int]] = {}
+
+    def of(self, turn: Round) -> list[int]:
+        """The ordinals of a round's exchanges.
+
+        Args:
+            turn: One of the rounds.
+        """
+        while turn.index not in self._known:
+            passed = next(self._rounds)
+            self._known[passed.index] = [self._next(exchange.call.id) for exchange in passed.exchanges]
+        return self._known[turn.index]
+
+    def _next(self, call_id: str | None) -> int:
+        number = self._seen.get(call_id, 0)
+        self._seen[call_id] = number + 1
+        return number
+
+
+class Rounds:
+    """Plans one pass over one history.
+
+    Args:
+        context: The reducer's settings and means.
+        ledger: What read the history.
+        messages: The history.
+        counts: Tokens of each entry.
+        rewritten: Hashes of entries that the caller's rewriter made; they are not rewritten again.
+    """
+
+    def __init__(
+        self, context: Context, ledger: Ledger, messages: Sequence[Any], counts: Sequence[int], rewritten: set[str]
+    ) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._rewritten = rewritten
+        self._messages = messages
+        self._counts = counts
+        self._estimates = not ledger.meter.is_custom
+
+    async def plan(self, turn: Round, ordinals: Sequence[int]) -> RoundPlan:
+        """The plan of a complete round. Its gain is 0 if it is to be left.
+
+        Args:
+            turn: The round.
+            ordinals: Which exchange of its call id each of the round's exchanges is.
+        """
+        plan = RoundPlan(turn)
+        if self._context.config.clear_message_rewriter is not None:
+            await self._rewrite(plan, self._context.config.clear_message_rewriter)
+        if plan.group is None:
+            await self._add_edits(plan, turn.exchanges, ordinals)
+        else:
+            views = [self._ledger.codec.view(message) for message in plan.group]
+            inner, _ = pair_rounds(views, splits_turns=self._ledger.codec.splits_turns)
+            known = dict(zip([e.call.id for e in turn.exchanges], ordinals, strict=True))
+            exchanges = [e for part in inner if part.complete for e in part.exchanges]
+            await self._add_edits(plan, exchanges, [known.get(e.call.id, 0) for e in exchanges])
+        await self.apply(plan)
+        return plan
+
+    async def apply(self, plan: RoundPlan) -> None:
+        """Makes the edited entries by the paths that the edits have now, and counts what they free.
+
+        Args:
+            plan: The plan.
+        """
+        base = self._messages if plan.group is None else plan.group
+        changes = [(edit.exchange, edit.result, edit.arguments) for edit in plan.edits]
+        plan.entries = edited_entries(self._ledger.codec, base, changes)
+        plan.counts = {}
+        for index, entry in plan.entries.items():
+            plan.counts[index] = self._estimate(entry) if self._estimates else await self._count(entry)
+        if plan.group is None:
+            plan.gain = sum([self._counts[index] - count for index, count in plan.counts.items()])
+        else:
+            after = [plan.counts.get(i, None) or await self._count(entry) for i, entry in enumerate(plan.group)]
+            plan.gain = sum(self._counts[index] for index in plan.indexes) - sum(after)
+
+    def _estimate(self, entry: Any) -> int:
+        return self._ledger.meter.estimate(self._ledger.codec.view(entry))
+
+    async def _count(self, entry: Any) -> int:
+        return await self._ledger.meter.count(entry, self._ledger.codec.view(entry))
+
+    async def _add_edits(self, plan: RoundPlan, exchanges: Sequence[Exchange], ordinals: Sequence[int]) -> None:
+        for exchange, ordinal in zip(exchanges, ordinals, strict=True):
+            edit = await plan_edit(self._context, exchange, ordinal)
+            if isinstance(edit, str):
+                plan.kept.append((exchange, edit))
+            else:
+                plan.edits.append(edit)
+
+    async def _rewrite(self, plan: RoundPlan, rewriter: Rewriter) -> None:
+        """Asks the caller's rewriter, unless entries of the round hold anything that is not the round's own."""
+        calls = sorted({exchange.call_index for exchange in plan.round.exchanges})
+        results = [index for index in plan.indexes if index not in calls]
+        own = {id(exchange.result) for exchange in plan.round.exchanges}
+        for index in results:
+            view = self._ledger.codec.view(self._messages[index])
+            if view.texts or view.media or view.calls or len(view.results) > len(own):
+                return
+        if any(entry_hash(self._messages[index]) in self._rewritten for index in calls):
+            return
+        call_entries = [self._messages[index] for index in calls]
+        answer = rewriter(
+            call_entries[0] if len(call_entries) == 1 else call_entries, [self._messages[index] for index in results]
+        )
+        group = await answer if inspect.isawaitable(answer) else answer
+        plan.group = list(group or ())
+
+
+def edited_entries(
+    codec: Codec, messages: Sequence[Any], changes: Iterable[tuple[Exchange, Any, Any]]
+) -> dict[int, Any]:
+    """Copies of the entries that change, by index.
+
+    Args:
+        codec: Edits the entries.
+        messages: The list that the exchanges are of.
+        changes: For each exchange its new result and its new arguments; None leaves them.
+    """
+    changes = list(changes)
+    if len(changes) == 1 and changes[0][2] is None:  # The usual round: one call, and its result goes.
+        exchange, content, _ = changes[0]
+        if content is None or exchange.result is None or exchange.result_index is None:
+            return {}
+        index = exchange.result_index
+        return {index: codec.replace(messages[index], results={exchange.result.ordinal: content})}
+    results: dict[int, dict[int, Any]] = {}
+    arguments: dict[int, dict[int, Any]] = {}
+    for exchange, result, new in changes:
+        if result is not None and exchange.result is not None and exchange.result_index is not None:
+            results.setdefault(exchange.result_index, {})[exchange.result.ordinal] = result
+        if new is not None:
+            arguments.setdefault(exchange.call_index, {})[exchange.call.ordinal] = new
+    return {
+        index: codec.replace(messages[index], results=results.get(index), arguments=arguments.get(index))
+        for index in {*results, *arguments}
+    }
+
+
+def entry_hash(entry: Any) -> str:
+    """Hash of an entry's content, whatever its class.
+
+    Args:
+        entry: An entry of a history.
+    """
+    return hash_text(json_text(entry))

@@ -1,0 +1,197 @@
+"""Stores what clearing takes out: all contents first, then all records; only then is anything replaced."""
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from stead.reducer.arguments import arguments_text
+from stead.reducer.blocks import texts_hash
+from stead.reducer.calls import ToolCall
+from stead.reducer.context import Context
+from stead.reducer.edits import Edit, Paths, fill_in
+from stead.reducer.messages.blocks import json_text
+from stead.reducer.messages.codec import Content
+from stead.reducer.preview import clean_text
+from stead.reducer.records import OffloadRecord, Stored, hash_text
+from stead.reducer.redact import Redactor
+from stead.reducer.rounds import RoundPlan
+from stead.reducer.store import SessionStore
+
+__all__ = ["content_hash", "store_edits", "store_group"]
+
+_AT_ONCE = 8
+
+
+def content_hash(content: Content) -> str:
+    """Hash by which the same result is known again, opaque blocks included.
+
+    Args:
+        content: A result's content.
+    """
+    return hash_text(content) if isinstance(content, str) else hash_text(json_text(content))
+
+
+async def store_edits(context: Context, edits: Sequence[Edit]) -> dict[int, Exception]:
+    """Stores what the edits take out, and fills in their paths.
+
+    Args:
+        context: The reducer's settings and means.
+        edits: The edits of one pass.
+
+    Returns:
+        The error of each edit that could not be stored, by its index. An edit whose result turned out to be a notice
+        already has no new result afterwards.
+    """
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def contents(edit: Edit) -> list[OffloadRecord]:
+        async with gate:
+            return await _store(context, edit)
+
+    async def records(edit: Edit, made: list[OffloadRecord]) -> None:
+        async with gate:
+            store = context.needed_store(edit.call)
+            for record in made:
+                await store.records.add(_with_replacement(edit, record))
+
+    failed: dict[int, Exception] = {}
+    # Without an environment a pass stays free of tasks: it is as fast as the reading of the history.
+    storing = [index for index, edit in enumerate(edits) if _stores(context, edit)]
+    made = await asyncio.gather(*(contents(edits[index]) for index in storing), return_exceptions=True)
+    ready = [(i, item) for i, item in zip(storing, made, strict=True) if not isinstance(item, BaseException)]
+    written = await asyncio.gather(*(records(edits[i], item) for i, item in ready), return_exceptions=True)
+    outcomes = [
+        *zip(storing, made, strict=True),
+        *((index, end) for (index, _), end in zip(ready, written, strict=True)),
+    ]
+    for index, outcome in outcomes:
+        if isinstance(outcome, Exception):
+            failed[index] = outcome
+        elif isinstance(outcome, BaseException):
+            raise outcome
+    return failed
+
+
+async def store_group(context: Context, plan: RoundPlan, entries: Sequence[Any], source_hash: str) -> str | None:
+    """Stores a round that the caller's rewriter replaced, as one JSON text a line.
+
+    Args:
+        context: The reducer's settings and means.
+        plan: The round's plan.
+        entries: The round's own entries.
+        source_hash: Their hash.
+
+    Returns:
+        Where they are; None in a reducer without an environment.
+
+    Raises:
+        SteadError: They could not be stored.
+    """
+    first = plan.round.exchanges[0].call
+    call = ToolCall(first.id, first.name or "tool", first.arguments, "clear", context.session)
+    store = context.store_for(call.name)
+    if store is None:
+        return None
+    text = _clean(context, "".join(f"{json_text(entry)}\n" for entry in entries))
+    stored = await store.put(call, text.encode())
+    group = [plan.entries.get(index, entry) for index, entry in enumerate(plan.group or ())]
+    record = OffloadRecord.of("rewritten", call, stored, source_hash=source_hash)
+    await store.records.add(dataclasses.replace(record, replacement=_plain(group)))
+    return stored.path
+
+
+def _stores(context: Context, edit: Edit) -> bool:
+    if edit.answer is not None:
+        return edit.answer.offload is not None
+    return context.store_for(edit.call.name) is not None
+
+
+async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
+    """Stores one exchange's content; its records are still to be written."""
+    store = context.needed_store(edit.call)
+    made: list[OffloadRecord] = []
+    paths = Paths()
+    clears_arguments = edit.arguments is not None and edit.answer is None
+    record = await _store_result(context, store, edit) if edit.result is not None else None
+    if record is not None:
+        made.append(record)
+        paths = Paths(record.path, None, record.paths[1:])
+    if clears_arguments:
+        text = _clean(context, arguments_text(edit.exchange.call))
+        stored = await store.put(edit.call, text.encode())
+        source = hash_text(arguments_text(edit.exchange.call))
+        made.append(OffloadRecord.of("arguments", edit.call, stored, source_hash=source, ordinal=edit.ordinal))
+        paths = dataclasses.replace(paths, arguments=stored.path)
+    edit.paths = paths
+    fill_in(context, edit, result=record is not None, arguments=clears_arguments)
+    return made
+
+
+async def _store_result(context: Context, store: SessionStore, edit: Edit) -> OffloadRecord | None:
+    """The record of the result; None if it is a cleared one's notice already."""
+    content = edit.exchange.result.content if edit.exchange.result is not None else ""
+    source = content_hash(content)
+    if edit.answer is not None:
+        offload = edit.answer.offload
+        data = clean_text(offload).encode() if isinstance(offload, str) else offload or b""
+        stored = await store.put(edit.call, data, edit.own_path)
+        return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.ordinal)
+    shown = texts_hash([text for text in edit.texts if text is not None])
+    before = await store.records.of_replacement(shown)
+    if before is not None and before.kind == "cleared" and not edit.media:
+        return None
+    media = [await _store_media(store, edit, number) for number in range(len(edit.media))]
+    if before is not None and before.kind == "truncated":
+        # The full text is there already; a copy of its notice would only be a second hop.
+        fields = (before.path, before.size, before.characters, before.sha256, before.encoding, before.frames)
+        stored = Stored(*fields)
+    else:
+        stored = await store.put(edit.call, _clean(context, _as_text(edit, media)).encode(), edit.own_path)
+    return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.ordinal, media=media)
+
+
+async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:
+    part = edit.media[number]
+    entry: dict[str, Any] = {"mime_type": part.mime_type, "path": None, "size": 0, "block": part.shell}
+    if part.data is not None:
+        stored = await store.put(edit.call, part.data, suffix=part.suffix)
+        entry |= {"path": stored.path, "size": stored.size}
+    return entry
+
+
+def _as_text(edit: Edit, media: Sequence[dict[str, Any]]) -> str:
+    """The result as one text, each block on a line of its own; a line tells of each block that is no text."""
+    left = iter(media)
+    pieces: list[str] = []
+    for text in edit.texts:
+        if text is None:
+            item = next(left)
+            where = item["path"] or json_text(item["block"])
+            text = f"[{item['mime_type']}, {item['size']} bytes: {where}]"  # noqa: PLW2901 - stands for the block
+        if pieces and pieces[-1] and not pieces[-1].endswith("\n"):
+            pieces.append("\n")
+        pieces.append(text)
+    return "".join(pieces)
+
+
+def _with_replacement(edit: Edit, record: OffloadRecord) -> OffloadRecord:
+    """The record with what stands in the place of its content, where that is plain data."""
+    new = edit.result if record.kind == "cleared" else edit.arguments
+    if record.kind == "cleared" and edit.answer is not None:
+        record = dataclasses.replace(record, handler_arguments=_plain(edit.arguments))
+    sha = hash_text(new) if isinstance(new, str) else ""
+    return dataclasses.replace(record, replacement=_plain(new), replacement_sha256=sha)
+
+
+def _plain(value: Any) -> Any:
+    """The value if JSON gives it back as it is, else None: another process could not repeat it."""
+    try:
+        return value if json.loads(json.dumps(value)) == value else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _clean(context: Context, text: str) -> str:
+    return clean_text(Redactor(context.config.redact).whole(text))
