@@ -248,7 +248,7 @@ def test_case_can_be_ignored():
 def test_text_is_decoded_as_read_file_does_it():
     """The byte order mark is no text but a column, bad bytes are U+FFFD, form feeds end no line, CR is no text."""
     files = {"f": "\ufeffkey: 1\r\n".encode() + b"a\x99b\0\x0cc\r\n" + "\u754c\u754ckey".encode()}
-    assert call("Grep", files, pattern="^key")["matches"] == [{"path": "f", "line": 1, "column": 2, "text": "key: 1\r"}]
+    assert call("Grep", files, pattern="^key")["matches"] == [{"path": "f", "line": 1, "column": 2, "text": "key: 1"}]
     assert call("Grep", files, pattern="1$")["count"] == 1
     assert call("Grep", files, pattern="\ufffdb\\x00\\x0cc$")["matches"][0]["line"] == 2
     assert call("Grep", files, pattern="key$")["matches"] == [

@@ -19,7 +19,17 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, BinaryIO
 
-__all__ = ["CPU_SECONDS", "EXCERPT", "FRAME", "FRAME_BYTES", "LONG_LINE", "OVERLAP", "READY", "LineSearch", "serve"]
+__all__ = [
+    "CPU_SECONDS",
+    "EXCERPT",
+    "FRAME",
+    "FRAME_BYTES",
+    "LONG_LINE",
+    "OVERLAP",
+    "READY",
+    "LineSearch",
+    "serve",
+]
 
 FRAME = struct.Struct("<cI")
 FRAME_BYTES = 1 << 20
@@ -110,12 +120,14 @@ class LineSearch:
         self._found = False
 
     def _lines(self, block: bytes) -> None:
-        search, strip = self._search, not self._with_return and b"\r" in block
-        for line, text in enumerate(block.decode("utf-8", "replace").split("\n"), self._line):
+        text = block.decode("utf-8", "replace")
+        if not self._with_return and b"\r" in block:
+            text = text.replace("\r\n", "\n").removesuffix("\r")
+        for line, part in enumerate(text.split("\n"), self._line):
             self._line = line
-            match = search(text.removesuffix("\r") if strip else text)
+            match = self._search(part)
             if match is not None:
-                self._record(text, match.start())
+                self._record(part, match.start())
         self._line += 1
 
     def _grow(self, data: bytes) -> None:
@@ -136,10 +148,11 @@ class LineSearch:
         joined = self._before + text
         self._in_pieces |= not last
         if not self._found:
+            if last and not self._with_return:
+                joined = joined.removesuffix("\r")
             # `^` must not match at the start of a later piece, nor `$` at the end of an earlier one: there is a
             # character before and after.
-            ending = joined if self._with_return else joined.removesuffix("\r")
-            match = self._search(ending if last else joined + _AFTER, 1 if self._before else 0)
+            match = self._search(joined if last else joined + _AFTER, 1 if self._before else 0)
             if match is not None and (last or match.start() < len(joined)):
                 self._found = True
                 self._record(joined, match.start())
