@@ -1,6 +1,8 @@
 """The sparse line index: where lines are, one checkpoint every 256 KiB, so that any page costs O(page)."""
 
+import sys
 import threading
+import zlib
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
@@ -80,8 +82,43 @@ class LineIndex:
             setattr(twin, name, value[:] if isinstance(value, array) else value)
         return twin
 
+    def to_bytes(self) -> bytes:
+        """Returns the index to be stored, compressed."""
+        head = array("Q", [self.covered, self.newlines, self.unterminated, len(self._bytes)])
+        arrays = (head, self._bytes, self._lines, self._columns)
+        return zlib.compress(b"".join(_little_endian(item).tobytes() for item in arrays))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "LineIndex":
+        """Returns the index that was stored.
+
+        Raises:
+            ValueError: The bytes are no index.
+        """
+        numbers = array("Q")
+        try:
+            numbers.frombytes(zlib.decompress(data))
+        except zlib.error as error:
+            raise ValueError(f"not a line index: {error}") from error
+        numbers = _little_endian(numbers)
+        count = numbers[3] if len(numbers) > 3 else 0
+        if not count or len(numbers) != 4 + 3 * count:
+            raise ValueError("not a line index: its length is wrong")
+        index = cls()
+        index.covered, index.newlines, index.unterminated = numbers[0], numbers[1], bool(numbers[2])
+        index._bytes, index._lines, index._columns = (numbers[4 + n * count : 4 + (n + 1) * count] for n in range(3))
+        return index
+
     def _at(self, i: int) -> Position:
         return Position(self._bytes[i], self._lines[i], self._columns[i])
+
+
+def _little_endian(numbers: "array[int]") -> "array[int]":
+    if sys.byteorder == "little":
+        return numbers
+    swapped = numbers[:]
+    swapped.byteswap()
+    return swapped
 
 
 Stamp = TypeVar("Stamp")
@@ -124,6 +161,11 @@ class IndexCache(Generic[Stamp]):
                 or sum(entry.index.memory for entry in self._entries.values()) > self._max_bytes
             ):
                 self._entries.popitem(last=False)
+
+    def drop(self, key: Hashable) -> None:
+        """Forgets a file."""
+        with self._lock:
+            self._entries.pop(key, None)
 
     def clear(self) -> None:
         """Forgets everything."""
