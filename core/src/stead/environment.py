@@ -38,6 +38,8 @@ class Environment(ABC):
 
     capabilities: Capabilities = Capabilities()
     """What this environment can do: plain data, readable before start and without credentials."""
+    state_dir: str = ".stead"
+    """Where stead keeps its own files (offloads, spilled output), below `working_dir`. The tools pass it over."""
 
     @property
     @abstractmethod
