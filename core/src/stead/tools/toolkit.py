@@ -23,8 +23,6 @@ from stead.results import FileInfo
 
 __all__ = ["Entry", "OffloadLocator", "ToolOptions", "Toolkit"]
 
-_STATE_DIR = ".stead"
-
 
 class OffloadLocator(Protocol):
     """Knows which environment holds the offload that a notice names. A `Reducer` is one."""
@@ -86,7 +84,7 @@ class Toolkit:
         self.names = names
         self._offloads = offloads
         self._working_dir = str(env.working_dir)
-        self._state_dir = self.absolute(str(getattr(env, "state_dir", _STATE_DIR)))
+        self._state_dir = self.absolute(env.state_dir)
 
     def environment_of(self, path: str) -> Environment:
         """Where a path is read: the environment, unless it names an offload that is stored in another."""
