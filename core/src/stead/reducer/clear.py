@@ -16,7 +16,7 @@ from stead.reducer.edits import NOWHERE, Edit, fill_in
 from stead.reducer.history import Histories, History
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.pairing import Exchange
-from stead.reducer.repeat import Repeater, group_hash, spliced
+from stead.reducer.repeat import Repeater, group_hash, spliced, with_undone
 from stead.reducer.rounds import Ordinals, RoundPlan, Rounds
 from stead.reducer.tokens import TokenMeter
 from stead.reducer.writes import store_edits, store_group
@@ -68,16 +68,23 @@ class Clearing:
 
     async def _run(self, messages: Sequence[Any], tools: Iterable[Any]) -> Outcome:
         tools = tuple(tools)
+        await self._context.flush()
         work = await self._read(messages, tools)
-        reading = work.reading
         if work.before > self._config.max_tokens_for_clear:
-            await self._pass(work)
-        self._last_total = reading.total - sum([plan.gain for plan in work.plans])
+            freed = await self._plan(work)
+            if self._is_stale(work):
+                self._histories.forget(work.history)
+                work = await self._read(messages, tools)
+                freed = await self._plan(work)
+            await self._pass(work, freed)
+        self._last_total = work.reading.total - sum([plan.gain for plan in work.plans])
         work.warnings += self.meter.take_warnings()
         return await self._outcome(work, self.meter.calibrated(self._last_total))
 
     async def _read(self, messages: Sequence[Any], tools: Sequence[Any]) -> _Pass:
         """Reads the list, with all that was reduced before in its place again."""
+        if self._context.undo:
+            messages = with_undone(messages, self._context.undo, self._config.message_format)
         history = self._histories.find(messages)
         if history is None:
             history = History(self.meter, self._config.message_format)
@@ -119,8 +126,7 @@ class Clearing:
 
     # ---- one pass --------------------------------------------------------------------------------------------------
 
-    async def _pass(self, work: _Pass) -> None:
-        freed = await self._plan(work)
+    async def _pass(self, work: _Pass, freed: int) -> None:
         config = self._config
         if work.reading.strays:
             work.warnings.append(f"{len(work.reading.strays)} results answer no call; they were left in place")
@@ -159,6 +165,20 @@ class Clearing:
             else:
                 work.history.exhausted.add(turn.index)
         return self.meter.calibrated(freed)
+
+    def _is_stale(self, work: _Pass) -> bool:
+        """True if the caller changed an entry in place since it was read: what would be stored is not what is there."""
+        if not self._context.stores():
+            return False
+        outputs, view = work.history.outputs, work.history.ledger.codec.view
+        for exchange in (edit.exchange for plan in work.plans if plan.group is None for edit in plan.edits):
+            if exchange.result is not None and exchange.result_index is not None:
+                now = view(outputs[exchange.result_index]).results
+                if exchange.result not in now:
+                    return True
+            if exchange.call not in view(outputs[exchange.call_index]).calls:
+                return True
+        return False
 
     def _rounds(self, work: _Pass) -> Rounds:
         history, counts = work.history, work.reading.by_message

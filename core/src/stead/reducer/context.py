@@ -36,6 +36,16 @@ class Context:
     rules: dict[tuple[Phase, str, bool], Rule | str] = field(default_factory=dict)
     pending: set[asyncio.Task[Any]] = field(default_factory=set)
     """Writes that go on although nobody waits for them."""
+    undo: dict[str, str] = field(default_factory=dict)
+    """Notices whose text could not be stored in the background, and the text itself."""
+    failures: list[Exception] = field(default_factory=list)
+    """Errors of background writes since the last `flush`."""
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Starts work that `settle` waits for."""
+        task = asyncio.create_task(work)
+        self.pending.add(task)
+        task.add_done_callback(self.pending.discard)
 
     async def finish_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Awaits `work`; if the caller is cancelled meanwhile, it goes on, and `settle` waits for it."""
@@ -48,6 +58,17 @@ class Context:
         """Waits for all writes that nobody waits for."""
         while self.pending:
             await asyncio.wait(self.pending)
+
+    async def flush(self) -> None:
+        """Waits for all background writes.
+
+        Raises:
+            SteadError: One failed, and the policy is `"raise"`.
+        """
+        await self.settle()
+        failures, self.failures[:] = list(self.failures), []
+        if failures and self.config.on_offload_error == "raise":
+            raise failures[0]
 
     def rule(self, phase: Phase, tool: str) -> Rule | str:
         """The rule of a tool in a phase, or the reason why its results are left alone."""

@@ -3,12 +3,13 @@
 import hashlib
 import re
 
-__all__ = ["PATH_NAME_CHARS", "digest", "offload_name", "session_name"]
+__all__ = ["PATH_NAME_CHARS", "digest", "is_offload_name", "offload_name", "session_name"]
 
 _SAFE_ID_CHARS = 40
 _HASH_CHARS = 16
 PATH_NAME_CHARS = _SAFE_ID_CHARS + 1 + _HASH_CHARS
 """Most characters of a name that `offload_name` makes."""
+_OFFLOAD_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}-[0-9a-f]{16}(\.[a-z0-9]+)?")
 _PLAIN_SESSION = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -22,6 +23,15 @@ def offload_name(call_id: str | None, content_hash: str) -> str:
         content_hash: Hex digest of what is stored.
     """
     return f"{_safe(call_id or 'call')}-{digest(call_id or '', content_hash)[:_HASH_CHARS]}"
+
+
+def is_offload_name(name: str) -> bool:
+    """True for a file name that `offload_name` can have made, with or without a suffix.
+
+    Args:
+        name: Last part of a path.
+    """
+    return _OFFLOAD_NAME.fullmatch(name) is not None
 
 
 def session_name(session_id: str) -> str:

@@ -87,6 +87,12 @@ class OffloadRecord:
         """The paths of all its content files."""
         return (self.path, *(item["path"] for item in self.media if item.get("path")))
 
+    @property
+    def stored_size(self) -> int:
+        """Bytes of all its content files, as they are stored."""
+        media: int = sum(item.get("size", 0) for item in self.media)
+        return (sum(self.frames) if self.frames else self.size) + media
+
     def name(self) -> "RecordName":
         """Name of the record's file, taken apart."""
         call = _call_hash(self.call_id)
@@ -175,6 +181,13 @@ class RecordIndex:
         self._calls[name.kind, name.call].add(name)
         self._contents.setdefault(name.content, name)
         self._replacements.setdefault(name.replacement, name)
+
+    def remove(self, name: RecordName) -> None:
+        """Forgets a name."""
+        self._calls[name.kind, name.call].discard(name)
+        for known, key in ((self._contents, name.content), (self._replacements, name.replacement)):
+            if known.get(key) == name:
+                del known[key]
 
     def names(self) -> list[RecordName]:
         """All names."""

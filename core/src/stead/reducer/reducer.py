@@ -191,6 +191,16 @@ class Reducer:
         """
         return await self._clearing.run(messages, tools)
 
+    async def flush(self) -> None:
+        """Waits until everything that a notice names is stored. `clear` does it first.
+
+        What could not be stored in the background is put back into the history by the next `clear`.
+
+        Raises:
+            SteadError: A background write failed and `on_offload_error` is `"raise"`.
+        """
+        await self._context.flush()
+
     def calibrate(self, input_tokens: int) -> None:
         """Corrects the estimate by the usage that the provider reported for the messages that `clear` gave last.
 
@@ -225,14 +235,15 @@ class Reducer:
 
     @property
     def offloads(self) -> Offloads:
-        """The session's offloads in the reducer's environment.
+        """The session's offloads, in the reducer's environment and those of its tools.
 
         Raises:
             ConfigError: There is no environment.
         """
-        if self.environment is None:
+        environments = dict.fromkeys(store.environment for store in reversed(self._context.stores()))
+        if not environments:
             raise ConfigError("this reducer has no environment, so it stores nothing")
-        return Offloads(self.environment, root_dir=self.config.root_dir, session=self.session)
+        return Offloads(*environments, root_dir=self.config.root_dir, session=self.session)
 
     def environment_of(self, path: PathLike) -> Environment | None:
         """The environment in which an offload of this session lies; None if the path is no offload.
@@ -242,13 +253,10 @@ class Reducer:
         """
         text = str(path)
         stores = self._context.stores()
-        for store in stores:
-            if text in store.records.by_path:
-                return store.environment
-        for store in reversed(stores):
-            if text.startswith(f"{store.folder}/"):
-                return store.environment
-        return None
+        found = [store for store in stores if text in store.records.by_path]
+        # Of the session, but not read yet: the reducer's own environment is the likely one.
+        found += [store for store in reversed(stores) if text.startswith(f"{store.folder}/")]
+        return found[0].readable(text) if found else None
 
     # ---- reports ---------------------------------------------------------------------------------------------------
 

@@ -1,20 +1,21 @@
 """Makes a raw history look as it did: what was cleared before, in this process or an earlier one, is cleared again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
 from stead.reducer.context import Context
 from stead.reducer.ledger import Reading
-from stead.reducer.messages.blocks import json_text
-from stead.reducer.messages.codec import Codec
+from stead.reducer.messages.blocks import block_text, json_text, with_text
+from stead.reducer.messages.codec import Codec, Content
+from stead.reducer.messages.detect import find_codec
 from stead.reducer.messages.pairing import Exchange, Round
 from stead.reducer.records import OffloadRecord, hash_text
 from stead.reducer.rounds import Ordinals, RoundPlan, edited_entries, entry_hash
 from stead.reducer.writes import content_hash
 
-__all__ = ["Repeater"]
+__all__ = ["Repeater", "group_hash", "spliced", "with_undone"]
 
 _AT_ONCE = 8
 
@@ -161,6 +162,32 @@ def spliced(
     for index, entry in enumerate(out):
         flat += heads.get(index, []) if index in gone else [entry]
     return flat
+
+
+def with_undone(messages: Sequence[Any], undo: Mapping[str, str], given: str | Codec | None) -> list[Any]:
+    """The list with the notices taken back whose text could not be stored.
+
+    Args:
+        messages: The list.
+        undo: The text by its notice.
+        given: The message format, if it is known.
+    """
+    codec = find_codec(messages, given)
+    out = list(messages)
+    for index, message in enumerate(messages):
+        results: dict[int, Content | None] = {}
+        for result in codec.view(message).results:
+            if isinstance(result.content, str):
+                results[result.ordinal] = undo.get(result.content)
+            else:
+                texts = [block_text(block) for block in result.content]
+                if any(text in undo for text in texts if text is not None):
+                    pairs = zip(result.content, texts, strict=True)
+                    results[result.ordinal] = [with_text(b, undo[t]) if t and t in undo else b for b, t in pairs]
+        restored = {ordinal: content for ordinal, content in results.items() if content is not None}
+        if restored:
+            out[index] = codec.replace(message, results=restored)
+    return out
 
 
 def _since(rounds: Sequence[Round], start: int) -> list[Round]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -14,20 +14,27 @@ __all__ = ["SessionRecords", "stop", "within"]
 
 T = TypeVar("T")
 _CANCEL_GRACE = 1.0
+_AT_ONCE = 16
 
 
 class SessionRecords:
-    """The records of one session. Other processes may add to them meanwhile; what was read here stays as it was."""
+    """The records of one session. Other processes may add to them meanwhile; what was read here stays as it was.
+
+    Attributes:
+        environment: Where they are.
+        parent: The session's folder; the records have one of their own in it.
+        by_path: Records that this process wrote or read, by the path of their content.
+    """
 
     def __init__(self, environment: Environment, *, folder: str, timeout: float) -> None:
-        self._environment = environment
+        self.environment = environment
+        self.parent = folder
         self._folder = f"{folder}/records"
         self._timeout = timeout
         self._loading: asyncio.Task[None] | None = None
         self._index = RecordIndex()
         self._records: dict[RecordName, OffloadRecord] = {}
         self.by_path: dict[str, OffloadRecord] = {}
-        """Records that this process wrote or read, by the path of their content."""
 
     async def load(self) -> None:
         """Learns what the session holds, once, with one listing.
@@ -88,6 +95,35 @@ class SessionRecords:
             await self._read(name)
         return self.by_path.get(path)
 
+    async def all(self) -> list[OffloadRecord]:
+        """All records, read with bounded concurrency.
+
+        Raises:
+            SteadError: The environment could not be read.
+        """
+        await self.load()
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(name: RecordName) -> OffloadRecord | None:
+            async with gate:
+                return await self._read(name)
+
+        found = await asyncio.gather(*(read(name) for name in self._index.names()))
+        return [record for record in found if record is not None]
+
+    async def remove(self, record: OffloadRecord) -> None:
+        """Removes a record. Nothing happens if another process removed it before.
+
+        Raises:
+            SteadError: The environment could not be written.
+        """
+        name = record.name()
+        with suppress(FileMissing):
+            await within(self._timeout, self.environment.delete_file(f"{self._folder}/{name}"))
+        self._index.remove(name)
+        self._records.pop(name, None)
+        self.by_path.pop(record.path, None)
+
     async def add(self, record: OffloadRecord) -> None:
         """Writes a record; afterwards the session knows it.
 
@@ -96,16 +132,16 @@ class SessionRecords:
         """
         name = record.name()
         if name not in self._records:
-            write = self._environment.write_file(f"{self._folder}/{name}", record.to_json())
+            write = self.environment.write_file(f"{self._folder}/{name}", record.to_json())
             await within(self._timeout, write)
         self._remember(name, record)
         self._index.add(name)
 
     async def _list(self) -> None:
-        if not self._environment.capabilities.list_files:
+        if not self.environment.capabilities.list_files:
             return
         try:
-            async with aclosing(self._environment.list_files(self._folder)) as files:
+            async with aclosing(self.environment.list_files(self._folder)) as files:
                 async for info in files:
                     name = parse_record_name(PurePosixPath(info.path).name)
                     if name is not None:
@@ -118,7 +154,7 @@ class SessionRecords:
             return None
         if name not in self._records:
             try:
-                data = await within(self._timeout, self._environment.read_file(f"{self._folder}/{name}"))
+                data = await within(self._timeout, self.environment.read_file(f"{self._folder}/{name}"))
             except FileMissing:  # Expired by another process since the listing.
                 return None
             record = OffloadRecord.from_json(data)

@@ -12,6 +12,7 @@ from stead.errors import FileExists, FileMissing, Unavailable
 from stead.reducer.calls import Phase, ToolCall
 from stead.reducer.frames import SUFFIX, FrameWriter
 from stead.reducer.names import offload_name
+from stead.reducer.reader import OffloadReader
 from stead.reducer.records import Stored
 from stead.reducer.session import SessionRecords, stop, within
 from stead.reducer.spool import Spool
@@ -41,10 +42,19 @@ class SessionStore:
         self.environment = environment
         self.folder = f"{root_dir.rstrip('/')}/{session}"
         self.records = SessionRecords(environment, folder=self.folder, timeout=timeout)
+        self._reader = OffloadReader(environment, self.records)
         self._timeout = timeout
         self._compress = compress
         self._stored: dict[str, Stored] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def readable(self, path: str) -> Environment:
+        """An environment in which a path reads as the text that was stored.
+
+        Args:
+            path: Of an offload.
+        """
+        return self._reader if path.endswith(SUFFIX) else self.environment
 
     @property
     def text_suffix(self) -> str:
@@ -88,6 +98,20 @@ class SessionStore:
                 target = self.default_path(call, facts.sha256[::-1], suffix)
                 await within(seconds, self._write_new(target, data))
             return self._done(facts._replace(path=target))
+
+    async def place(self, call: ToolCall, content: bytes) -> str:
+        """Where `put` will store content, unless something else lies there.
+
+        Args:
+            call: Whose content it is.
+            content: What will be stored.
+
+        Raises:
+            SteadError: The environment could not be read.
+        """
+        facts = await asyncio.to_thread(_facts, content) if len(content) > _IN_THREAD else _facts(content)
+        known = await self._known(facts.sha256, None)
+        return known.path if known is not None else self.default_path(call, facts.sha256, self.text_suffix)
 
     async def put_spool(self, call: ToolCall, spool: Spool, path: str | None, ended: asyncio.Event) -> Stored:
         """Stores a growing text as it arrives.

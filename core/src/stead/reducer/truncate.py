@@ -10,7 +10,7 @@ from stead.reducer.calls import Action, Decision, Reduced, ToolCall
 from stead.reducer.config import Handler
 from stead.reducer.context import Context, approximate_tokens, lines_in, one_line, own_path
 from stead.reducer.preview import Preview, clean_text, cut_blocks, head_and_tail
-from stead.reducer.records import OffloadRecord
+from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.redact import Redactor
 from stead.reducer.replacement import pack, unpack
 from stead.reducer.shapes import shape_of
@@ -87,12 +87,29 @@ class Truncation:
         text = self._clean(work.parts.joined())
         if known is not None and (texts := _recorded(known, text)) is not None:
             return texts, known.path
-        stored = await store.put(work.call, text.encode(), work.path)
+        content = text.encode()
+        if self._config.background_writes:
+            path = work.path or await store.place(work.call, content)
+            texts, packed = self._shown(work, text, path)
+            self._context.in_background(self._write_later(work, content, path, texts, packed))
+            return texts, path
+        stored = await store.put(work.call, content, work.path)
         texts, packed = self._shown(work, text, stored.path)
-        record = OffloadRecord.of("truncated", work.call, stored, source_hash=source_hash)
-        visible = texts_hash([text for text in texts if text is not None])
-        await store.records.add(dataclasses.replace(record, replacement=packed, replacement_sha256=visible))
+        await store.records.add(_record(work, stored, texts, packed))
         return texts, stored.path
+
+    async def _write_later(self, work: _Work, content: bytes, path: str, texts: Texts, packed: Any) -> None:
+        """Stores what a notice, which is out already, names; if that fails `clear` puts the result back."""
+        store = self._context.needed_store(work.call)
+        try:
+            stored = await store.put(work.call, content, path)
+            await store.records.add(_record(work, stored, texts, packed))
+        except Exception as error:  # noqa: BLE001 - any environment's error is subject to the one policy
+            shown = zip(work.parts.texts, texts, strict=True)
+            undone = {new: old for old, new in shown if old is not None and new is not None and new != old}
+            self._context.undo.update(undone)
+            self._context.failures.append(error)
+            await self._decided(work, None, "failed", f"the offload could not be stored: {one_line(error)}")
 
     def _clean(self, text: str) -> str:
         return clean_text(Redactor(self._config.redact).whole(text))
@@ -195,6 +212,12 @@ async def store_for_handler(context: Context, call: ToolCall, result: Any, answe
     await context.report(decision._replace(path=stored.path))
     shown = answer.result
     return shown.replace("{path}", stored.path) if isinstance(shown, str) else shown
+
+
+def _record(work: _Work, stored: Stored, texts: Texts, packed: Any) -> OffloadRecord:
+    source, shown = work.parts.source_hash(), texts_hash([text for text in texts if text is not None])
+    record = OffloadRecord.of("truncated", work.call, stored, source_hash=source)
+    return dataclasses.replace(record, replacement=packed, replacement_sha256=shown)
 
 
 def _recorded(record: OffloadRecord, text: str) -> Texts | None:
