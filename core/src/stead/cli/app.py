@@ -8,7 +8,18 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from stead.cli import backends, config, conformance, demo, exec, ls, read, write  # noqa: A004 - a file is called as its command
+from stead.cli import (
+    backends,
+    config,
+    conformance,
+    demo,
+    exec,  # noqa: A004 - a file is called as its command
+    ls,
+    offloads,
+    read,
+    reduce,
+    write,
+)
 from stead.cli.common import printable
 from stead.errors import BackendNotFound, ConfigError, PluginError, SteadError
 
@@ -55,7 +66,9 @@ app.command("exec", context_settings={"allow_interspersed_args": False})(exec.ex
 app.command("ls")(ls.ls)
 app.command("demo")(demo.demo)
 app.command("conformance")(conformance.conformance)
+app.command("reduce")(reduce.reduce)
 app.add_typer(config.app, name="config")
+app.add_typer(offloads.app, name="offloads")
 
 
 @app.callback()

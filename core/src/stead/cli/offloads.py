@@ -100,7 +100,8 @@ def _with_offloads(
     root_dir = root or ReducerSection.of(section, "[reducer]").settings().root_dir
     with open_named(None if name is None else str(name), config) as environment:
         offloads = Offloads(environment.environment, root_dir=root_dir, session=session)
-        return sync.run(lambda: work(offloads))
+        found: T = sync.run(lambda: work(offloads))
+    return found
 
 
 def _line(record: OffloadRecord) -> str:

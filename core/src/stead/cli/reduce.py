@@ -94,7 +94,7 @@ def _as_data(found: Replay) -> dict[str, Any]:
         "format": found.codec.name,
         "messages": len(found.originals),
         "turns": [dataclasses.asdict(turn) for turn in found.turns],
-        "decisions": [dataclasses.asdict(decision) for decision in found.decisions],
+        "decisions": [decision._asdict() for decision in found.decisions],
         "warnings": found.warnings,
     }
 
