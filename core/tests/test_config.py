@@ -519,6 +519,77 @@ def test_the_reducer_needs_no_environment_only_if_it_truncates_nothing():
         load_config().create_reducer()
 
 
+ARCHIVED = (
+    '[environments.work]\nbackend = "memory"\n[environments.archive]\nbackend = "memory"\n'
+    '[reducer]\nenvironment = "archive"\nmax_length_for_trunc = 1000\n'
+)
+
+
+@pytest.mark.parametrize("name", ["ReadFile", "fs_read"])
+def test_the_tool_that_a_notice_names_can_read_what_it_names(name):
+    """Also a renamed one, and although the reducer stores in another environment than the tools work in."""
+    write(f'{ARCHIVED}read_file_tool_name = "{name}"')
+
+    async def use() -> None:
+        config = load_config()
+        async with config.create_environment("work") as env, config.create_reducer() as reducer:
+            tools = stead.tools.toolset(env, offloads=reducer, names={"ReadFile": name})
+            notice = await reducer.truncate(stead.reducer.ToolCall("1", "grep"), "line of text\n" * 1000)
+            assert name in notice
+            assert set(tools) == {name, "WriteFile", "EditFile", "ListFiles", "Glob", "Grep"}
+            (offload,) = await reducer.offloads.list()
+            assert offload.path in notice
+            page = await tools[name](path=offload.path, start_line=1000, end_line=1000)
+            assert page["content"] == "  1000\tline of text"
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("tools", [{"ReadFile": "fs_read"}, {"ReadFile": None, "WriteFile": None}])
+def test_a_notice_never_names_a_tool_that_is_not_offered(tools):
+    """A toolset without the tool of that name is refused; with no name at all the notice names none."""
+
+    async def use() -> str:
+        config = load_config()
+        async with config.create_environment("work") as env, config.create_reducer() as reducer:
+            stead.tools.toolset(env, offloads=reducer, names=tools)
+            return await reducer.truncate(stead.reducer.ToolCall("1", "grep"), "line of text\n" * 1000)
+
+    write(ARCHIVED)
+    with pytest.raises(ValueError, match="ReadFile"):
+        asyncio.run(use())
+    write(f'{ARCHIVED}read_file_tool_name = ""')
+    notice = asyncio.run(use())
+    assert "ReadFile" not in notice
+    assert "fs_read" not in notice
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "warnings"),
+    [
+        (ARCHIVED, False, 1),
+        (ARCHIVED, True, 0),
+        (ARCHIVED.replace("archive]", "default]").replace('"archive"', '"default"'), False, 0),
+        ('[environments.work]\nbackend = "memory"\n[reducer]\nmax_length_for_trunc = 1000\n', False, 0),
+    ],
+)
+def test_a_store_that_no_tool_reads_is_warned_of_once(caplog, file, told, warnings):
+    """When the first notice is left, unless the toolset was told of the reducer or the agent works there by default."""
+    write(file)
+
+    async def use() -> None:
+        config = load_config()
+        async with config.create_environment("work") as env, config.create_reducer() as reducer:
+            stead.tools.toolset(env, offloads=reducer if told else None)
+            for number in range(3):
+                await reducer.truncate(stead.reducer.ToolCall(str(number), "grep"), f"line {number}\n" * 1000)
+
+    asyncio.run(use())
+    assert [record.getMessage()[:47] for record in caplog.records] == [
+        "notices name files in the environment 'archive'"
+    ] * warnings
+
+
 OBSERVER = """
 from stead.hookspecs import hookimpl
 seen = []

@@ -207,10 +207,11 @@ def as_data(run: Run) -> dict[str, Any]:
     Args:
         run: A run that has ended.
     """
+    named = ("tool", "reason", "before_chars", "after_chars", "before_tokens", "after_tokens", "path")
     return {
         "lines": run.lines,
         "exact": run.exact,
-        "decision": asdict(run.decision) if run.decision else None,
+        "decision": {name: getattr(run.decision, name) for name in named},
         "steps": [asdict(step) for step in run.steps],
         "pages": run.pages,
     }

@@ -172,7 +172,8 @@ class Config:
     def create_reducer(self, *, on_report: "Callable[[Report], Awaitable[None] | None] | None" = None) -> "Reducer":
         """Makes a reducer as `[reducer]` says. It starts its environment on first use, and closes it when it closes.
 
-        Without `environment` in `[reducer]` it stores in the default environment.
+        Without `environment` in `[reducer]` it stores in the default environment. If it stores elsewhere and
+        `stead.tools.toolset` was not told of it (`offloads=`), the first notice is logged as a warning: no tool opens it.
 
         Args:
             on_report: As in `stead.reducer.Reducer`.
@@ -182,7 +183,7 @@ class Config:
             PluginError: As `create_environment`.
             ConfigError: As `create_environment`, or a setting of the reducer is wrong.
         """
-        return self._reducer.create(self.create_environment, has_default=self.default is not None, on_report=on_report)
+        return self._reducer.create(self.create_environment, default=self.default, on_report=on_report)
 
     def _need_default(self) -> str:
         if self.default is not None:

@@ -1,8 +1,9 @@
 """The section `[reducer]`: the plain settings of `ReducerConfig`, which declares them, and where to store."""
 
+import logging
 import types
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -16,9 +17,11 @@ from stead.observers import notify
 if TYPE_CHECKING:
     from stead.environment import Environment
     from stead.reducer import Reducer, ReducerConfig, Report
+    from stead.reducer.reducer import OnReport
 
 __all__ = ["ReducerSection", "plain_fields"]
 
+_log = logging.getLogger(__name__)
 _SCALARS = (str, int, float, bool)
 _LISTS = (list, tuple, set, frozenset)
 
@@ -72,10 +75,15 @@ class ReducerSection:
         self,
         create_environment: Callable[[str | None], "Environment"],
         *,
-        has_default: bool,
-        on_report: "Callable[[Report], Awaitable[None] | None] | None",
+        default: str | None,
+        on_report: "OnReport | None",
     ) -> "Reducer":
         """Makes the reducer, with environments of its own.
+
+        Args:
+            create_environment: Makes an environment by name.
+            default: The environment that agents work in unless they name another.
+            on_report: As in `stead.reducer.Reducer`.
 
         Raises:
             SteadError: As `Config.create_reducer`.
@@ -84,7 +92,7 @@ class ReducerSection:
 
         settings = self.settings()
         name = self.values.get("environment")
-        stores = name is not None or has_default or not settings.skip_truncation
+        stores = name is not None or default is not None or not settings.skip_truncation
         environment = create_environment(name) if stores else None
         tools = self.values.get("tool_config", {})
         made = {
@@ -92,12 +100,11 @@ class ReducerSection:
             for tool, own in settings.tool_config.items()
             if "environment" in tools[tool]
         }
-        return Reducer(
-            environment,
-            replace(settings, tool_config={**settings.tool_config, **made}),
-            on_report=_observed(on_report),
-            owns_environment=True,
-        )
+        named = [name, *(tool.get("environment") for tool in tools.values())]
+        observer = _Observer(on_report, elsewhere=[store for store in named if store not in (None, default)])
+        settings = replace(settings, tool_config={**settings.tool_config, **made})
+        observer.reducer = Reducer(environment, settings, on_report=observer, owns_environment=True)
+        return observer.reducer
 
 
 def plain_fields(cls: type) -> dict[str, Any]:
@@ -152,11 +159,22 @@ def _without_environment(tool: object) -> object:
     return tool
 
 
-def _observed(
-    on_report: "Callable[[Report], Awaitable[None] | None] | None",
-) -> "Callable[[Report], Awaitable[None] | None]":
-    def tell(report: "Report") -> Awaitable[None] | None:
-        notify("stead_reduced", {"report": report})
-        return None if on_report is None else on_report(report)
+class _Observer:
+    """Tells plugins and the caller what was decided, and the log if notices lead where no tool of the agent reads."""
 
-    return tell
+    def __init__(self, on_report: "OnReport | None", *, elsewhere: Sequence[str]) -> None:
+        self._on_report = on_report
+        self._elsewhere = elsewhere
+        self.reducer: Reducer | None = None
+
+    def __call__(self, report: "Report") -> Awaitable[None] | None:
+        notify("stead_reduced", {"report": report})
+        stored = any(decision.action == "reduced" and decision.path for decision in report.decisions)
+        if stored and self._elsewhere and self.reducer is not None and not self.reducer.has_reader:
+            _log.warning(
+                "notices name files in the environment %r, and no tool is known that opens them there; "
+                "make the tools with toolset(env, offloads=reducer)",
+                self._elsewhere[0],
+            )
+            self._elsewhere = ()
+        return None if self._on_report is None else self._on_report(report)

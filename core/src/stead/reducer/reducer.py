@@ -59,6 +59,8 @@ class Reducer:
         if self.environment is None and not self.config.skip_truncation:
             raise ConfigError("truncation needs an environment to store in; give one, or set skip_truncation=True")
         self._owns_environment = owns_environment
+        self.has_reader = False
+        """True once a tool is known that opens offloads wherever they are stored."""
         self._on_report = on_report
         self._context = Context(
             config=self.config,
@@ -230,6 +232,7 @@ class Reducer:
             name: The tool's name.
         """
         self._context.readers.add(name)
+        self.has_reader = True
 
     # ---- what was offloaded ----------------------------------------------------------------------------------------
 

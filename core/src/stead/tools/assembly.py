@@ -104,8 +104,12 @@ def _names(capabilities: Capabilities, given: Mapping[str, str | None]) -> dict[
 def _check_reader(offloads: OffloadLocator | None, names: Mapping[str, str]) -> None:
     # A notice that names a tool which the model does not have leads nowhere.
     reader = getattr(getattr(offloads, "config", None), "read_file_tool_name", None)
-    if reader and "ReadFile" in names and reader not in names.values():
+    own = names.get("ReadFile", "")
+    if reader and reader != own:
         raise ValueError(
             f"the notices of the reducer name the tool {reader!r}, which is not among these; "
-            f"give ReducerConfig(read_file_tool_name={names['ReadFile']!r})"
+            f"give ReducerConfig(read_file_tool_name={own!r})"
         )
+    add_reader = getattr(offloads, "add_reader", None)
+    if own and add_reader is not None:
+        add_reader(own)
