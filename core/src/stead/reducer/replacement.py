@@ -13,10 +13,14 @@ def pack(replacement: str, head: str, tail: str) -> Any:
         head: The preview of the beginning, as it is in `replacement`.
         tail: The preview of the end.
     """
-    before, found_head, rest = replacement.partition(head)
-    between, found_tail, after = rest.rpartition(tail)
-    if not (head and tail and found_head and found_tail):
+    if not head or head not in replacement:
         return replacement
+    before, _, rest = replacement.partition(head)
+    between, after = rest, ""
+    if tail:
+        between, found, after = rest.rpartition(tail)
+        if not found:
+            return replacement
     return {"around": [before, between, after], "head": len(head), "tail": len(tail)}
 
 

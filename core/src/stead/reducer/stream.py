@@ -85,6 +85,7 @@ class _Stream:
         self._spool: Spool | None = None
         self._ended = asyncio.Event()
         self._storing: asyncio.Task[Stored] | None = None
+        self._in_lists = False
         self._raw = False
         self._pouring = False
         self._settled = False
@@ -93,10 +94,11 @@ class _Stream:
     async def feed(self, item: Any) -> list[Any]:
         """Takes an item of the source; gives what can be handed on."""
         out = []
+        self._in_lists = isinstance(item, list)
         for block in item if isinstance(item, list) else [item]:
             text = block_text(block)
             out += await self._feed_block(block, None if text is None else self._redactor.feed(text), len(text or ""))
-        return [out] if isinstance(item, list) and out else out
+        return [out] if self._in_lists and out else out
 
     async def finish(self, *, complete: bool) -> AsyncGenerator[Any, None]:
         """Ends the stream: what was held back, or the notice, or (if nothing could be stored) the swallowed text.
@@ -104,14 +106,14 @@ class _Stream:
         Raises:
             SteadError: The rest could not be stored and the policy is `"raise"`.
         """
-        for out in await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0):
-            yield out
+        for block in await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0):
+            yield self._item(block)
         async with aclosing(self.poured()) as texts:
             async for out in texts:
                 yield out
         if not self._gate.closed or self._raw:
             for block in self._gate.release():
-                yield block
+                yield self._item(block)
             self._settled = True
             return
         try:
@@ -123,7 +125,7 @@ class _Stream:
                     yield out
             return
         self._settled = True
-        yield self._block(notice)
+        yield self._text_item(notice)
 
     async def poured(self) -> AsyncGenerator[Any, None]:
         """What was swallowed, once the local disk cannot hold it any more."""
@@ -132,7 +134,7 @@ class _Stream:
         self._pouring = False
         async with aclosing(self._swallowed()) as texts:
             async for text in texts:
-                yield self._block(text)
+                yield self._text_item(text)
 
     async def abandon(self) -> None:
         """The consumer is gone: stores what it was not handed."""
@@ -192,16 +194,18 @@ class _Stream:
     async def _spool_text(self, text: str) -> None:
         if self._spool is None:
             raise RuntimeError("nothing is spooled yet")
-        clean = await self._spool.write(text)
+        self._keep_tail(await self._spool.write(text))
+
+    def _keep_tail(self, text: str) -> None:
         if self._tail_chars:
-            self._tail = (self._tail + clean)[-self._tail_chars :]
+            self._tail = (self._tail + text)[-self._tail_chars :]
 
     # ---- at the end ------------------------------------------------------------------------------------------------
 
     async def _stored(self) -> Stored:
         if self._spool is None or self._storing is None:
             raise RuntimeError("nothing is spooled")
-        await self._spool_text(await self._spool.end())
+        self._keep_tail(await self._spool.end())
         self._ended.set()
         return await asyncio.shield(self._storing)
 
@@ -250,13 +254,13 @@ class _Stream:
         await self._failed(error, "the offload could not be stored")
         self._settled = True
         if policy == "truncate":
-            yield self._block(self._notice(None, one_line(error), complete=complete))
+            yield self._text_item(self._notice(None, one_line(error), complete=complete))
             return
         if policy == "raise":
             raise error
         async with aclosing(self._swallowed()) as texts:
             async for text in texts:
-                yield self._block(text)
+                yield self._text_item(text)
 
     async def _swallowed(self) -> AsyncGenerator[str, None]:
         """The text that was not handed on."""
@@ -269,8 +273,12 @@ class _Stream:
             async for text in texts:
                 yield text
 
-    def _block(self, text: str) -> Any:
-        return with_text(self._gate.last_text_block, text)
+    def _text_item(self, text: str) -> Any:
+        return self._item(with_text(self._gate.last_text_block, text))
+
+    def _item(self, block: Any) -> Any:
+        """An item as the source gives them: a block, or a list of one."""
+        return [block] if self._in_lists else block
 
     async def _failed(self, error: Exception, reason: str) -> None:
         await self._decided("failed", f"{reason}: {one_line(error)}", self._gate.source_chars, None)
