@@ -77,7 +77,7 @@ class ReducerConfig:
     max_tokens_for_clear: int = 160_000
     """Tokens of a request above which old results are cleared."""
     clear_target_tokens: int | None = None
-    """Tokens down to which one pass clears; None is half of `max_tokens_for_clear`. At most that."""
+    """Tokens down to which one pass clears; None is a quarter of `max_tokens_for_clear`. At most that."""
     clear_retention_suffix_limit: int = 1
     """Newest rounds of tool calls that are never cleared."""
     clear_at_least_tokens: int = 0
@@ -192,7 +192,7 @@ class ReducerConfig:
         if not self.offload_timeout > 0 or math.isnan(self.offload_timeout):
             raise ConfigError(f"offload_timeout must be more than 0 seconds, not {self.offload_timeout!r}")
         if self.clear_target_tokens is None:
-            self._set("clear_target_tokens", self.max_tokens_for_clear // 2)
+            self._set("clear_target_tokens", self.max_tokens_for_clear // 4)
         elif self.clear_target_tokens > self.max_tokens_for_clear:
             raise ConfigError(
                 f"clear_target_tokens ({self.clear_target_tokens}) is above max_tokens_for_clear "
