@@ -1,4 +1,7 @@
-"""What a caller may ask of `execute`, checked before anything is started."""
+"""What a caller may ask of `execute`, checked before anything is started.
+
+The checks take `object`: they are there for callers whose types are not checked.
+"""
 
 import math
 import os
@@ -9,9 +12,10 @@ __all__ = ["command_argv", "command_stdin", "command_variables", "output_limit",
 _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes of one argument, less its NUL: Linux refuses more (MAX_ARG_STRLEN), whatever the total."""
 _PIECE = 120 * 1024
+_BYTES: tuple[type, ...] = (bytes, bytearray, memoryview)
 
 
-def command_argv(command: str | Sequence[str], shell: str) -> list[bytes]:
+def command_argv(command: object, shell: str) -> list[bytes]:
     """Turns a command into argv.
 
     Args:
@@ -26,7 +30,7 @@ def command_argv(command: str | Sequence[str], shell: str) -> list[bytes]:
         if not command.strip():
             raise ValueError("the command is empty")
         return _shell_argv(_encoded("command", command), os.fsencode(shell))
-    if isinstance(command, bytes | bytearray | memoryview) or not isinstance(command, Sequence):
+    if not isinstance(command, Sequence) or isinstance(command, _BYTES):
         raise TypeError(f"command must be a str or a sequence of str, not {type(command).__name__}")
     for argument in command:
         if not isinstance(argument, str):
@@ -45,7 +49,7 @@ def _shell_argv(text: bytes, shell: bytes) -> list[bytes]:
     return [shell, b"-c", f'eval "shift $#;{joined}"'.encode(), shell, *pieces]
 
 
-def command_variables(env: Mapping[str, str] | None) -> dict[bytes, bytes]:
+def command_variables(env: object) -> dict[bytes, bytes]:
     """Encodes the caller's variables.
 
     Raises:
@@ -67,7 +71,7 @@ def command_variables(env: Mapping[str, str] | None) -> dict[bytes, bytes]:
     return encoded
 
 
-def command_stdin(stdin: str | bytes | None) -> bytes | None:
+def command_stdin(stdin: object) -> bytes | None:
     """Encodes what the command can read.
 
     Raises:
@@ -83,7 +87,7 @@ def command_stdin(stdin: str | bytes | None) -> bytes | None:
     raise TypeError(f"stdin must be str or bytes, not {type(stdin).__name__}")
 
 
-def timeout_seconds(timeout: float | None) -> float | None:
+def timeout_seconds(timeout: object) -> float | None:
     """Checks a timeout; None and infinity are no limit.
 
     Raises:
@@ -99,7 +103,7 @@ def timeout_seconds(timeout: float | None) -> float | None:
     return None if timeout == math.inf else float(min(timeout, 1e9))
 
 
-def output_limit(limit: int | None, default: int) -> int:
+def output_limit(limit: object, default: int) -> int:
     """Checks an output limit, in bytes of each stream; None is the default.
 
     Raises:

@@ -3,7 +3,7 @@
 import codecs
 
 from stead.results import ExecutionResult, LimitHit
-from stead_local.keeper.request import Final, StreamEnd
+from stead_local.keeper.messages import Final, StreamEnd
 
 __all__ = ["marker_line", "to_result"]
 
@@ -14,14 +14,8 @@ _LIMIT_HITS: dict[str | None, LimitHit | None] = {
 }
 
 
-def to_result(final: Final, shown: bytes) -> ExecutionResult:
-    """Builds the result of a command.
-
-    Args:
-        final: How it ended.
-        shown: The kept bytes of both streams.
-    """
-    split = final["stdout"]["head"] + final["stdout"]["tail"]
+def to_result(final: Final) -> ExecutionResult:
+    """Builds the result of a command."""
     errors = [
         f"{name}: {end['error']}"
         for name, end in (("stdout", final["stdout"]), ("stderr", final["stderr"]))
@@ -29,12 +23,12 @@ def to_result(final: Final, shown: bytes) -> ExecutionResult:
     ]
     return ExecutionResult(
         exit_code=final["exit_code"],
-        stdout=_text("stdout", final["stdout"], shown[:split]),
-        stderr=_text("stderr", final["stderr"], shown[split:]),
+        stdout=_text("stdout", final["stdout"]),
+        stderr=_text("stderr", final["stderr"]),
         timed_out=final["timed_out"],
         duration=final["duration"],
-        stdout_bytes=final["stdout"]["bytes"],
-        stderr_bytes=final["stderr"]["bytes"],
+        stdout_bytes=final["stdout"]["total"],
+        stderr_bytes=final["stderr"]["total"],
         stdout_path=final["stdout"]["path"],
         stderr_path=final["stderr"]["path"],
         spill_error="; ".join(errors) or None,
@@ -50,7 +44,7 @@ def marker_line(stream: str, end: StreamEnd, left_out: int) -> str:
         end: How the stream ended.
         left_out: Bytes of it that are not shown.
     """
-    count = f"{left_out} of {end['bytes']} bytes of {stream} left out"
+    count = f"{left_out} of {end['total']} bytes of {stream} left out"
     if end["path"] is None:
         where = f"and not kept: {end['error']}"
     elif end["error"] is not None:
@@ -60,16 +54,15 @@ def marker_line(stream: str, end: StreamEnd, left_out: int) -> str:
     return f"[stead: {count}; {where}]"
 
 
-def _text(stream: str, end: StreamEnd, shown: bytes) -> str:
-    if len(shown) == end["bytes"]:
-        return shown.decode(errors="replace")
-    if not shown:
+def _text(stream: str, end: StreamEnd) -> str:
+    head, tail = end["head"], end["tail"]
+    if len(head) + len(tail) == end["total"]:
+        return head.decode(errors="replace")
+    if not head and not tail:
         return ""  # output_limit=0: nothing is wanted, not even the marker
-    head = _without_cut_character(shown[: end["head"]])
-    tail = _from_next_character(shown[end["head"] :])
-    left_out = end["bytes"] - len(head) - len(tail)
+    head, tail = _without_cut_character(head), _from_next_character(tail)
     before = "" if not head or head.endswith(b"\n") else "\n"
-    marker = marker_line(stream, end, left_out)
+    marker = marker_line(stream, end, end["total"] - len(head) - len(tail))
     return f"{head.decode(errors='replace')}{before}{marker}\n{tail.decode(errors='replace')}"
 
 

@@ -16,13 +16,16 @@ from stead.environment import PathLike
 from stead.errors import ConfigError, EnvironmentClosed, EnvironmentLost, Unavailable, Unsupported
 from stead.results import ExecutionResult, OutputChunk
 from stead_local.command_input import command_argv, command_stdin, command_variables, output_limit, timeout_seconds
+from stead_local.command_options import CommandOptions
 from stead_local.command_result import to_result
 from stead_local.errors import BACKEND, translated
-from stead_local.keeper.channel import CHUNK_ERR, CHUNK_OUT, FAILURE, Frame
-from stead_local.keeper.request import Request, pack_request, unpack_failure, unpack_final
+from stead_local.keeper.channel import CHUNK_ERR, CHUNK_OUT, FAILURE, FINAL
+from stead_local.keeper.messages import Failure, Final, Request
+from stead_local.keeper.request import pack, unpack
 from stead_local.keeper.worker import GRACE, KILL_PATIENCE
+from stead_local.keepers import Keeper
 from stead_local.limits import Limits
-from stead_local.pool import Keeper, KeeperPool
+from stead_local.pool import KeeperPool
 from stead_local.variables import host_variables
 from stead_local.walk import Root
 
@@ -33,45 +36,9 @@ _CANCEL_PATIENCE = GRACE + 1.0
 _SILENCE = 30.0
 """Seconds after its deadline at which a keeper that has not answered (someone stopped it) is given up."""
 _IN_FRAME = 32 << 10
-"""Bytes of argv and variables that travel in the request itself; more go into a file in memory."""
+"""Bytes of a request that travel over the socket; a longer one goes into a file in memory."""
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOptions:
-    """How an environment runs commands.
-
-    Raises:
-        TypeError: A value is of the wrong type.
-        ValueError: A value is out of its range.
-    """
-
-    shell: str = "/bin/sh"
-    """Runs a command that is a `str`, as `shell -c text`. A POSIX shell; no login shell."""
-    inherit_env: bool = False
-    """Hand all of the host's variables to commands, not only those of `stead_local.variables`."""
-    output_limit: int = 1 << 20
-    """Bytes of each stream that a result holds."""
-    spill_limit: int = 8 << 30
-    """Bytes of each spill file."""
-    limits: Limits | Mapping[str, int] | None = None
-    """Resource limits; a mapping has the field names of `Limits`."""
-    on_close: Literal["kill", "keep"] = "kill"
-    """What `close()` does with what commands left in the background."""
-
-    def __post_init__(self) -> None:
-        output_limit(self.output_limit, 0)
-        output_limit(self.spill_limit, 0)
-        if not self.shell or "\0" in self.shell:
-            raise ValueError(f"{self.shell!r} cannot be a shell")
-        if self.on_close not in ("kill", "keep"):
-            raise ValueError(f"on_close must be 'kill' or 'keep', not {self.on_close!r}")
-        if isinstance(self.limits, Mapping):
-            object.__setattr__(self, "limits", Limits(**self.limits))
-
-    def given_limits(self) -> dict[str, int]:
-        """Returns the limits that are set, by name."""
-        return self.limits.given() if isinstance(self.limits, Limits) else {}
+_STREAMS: dict[bytes, Literal["stdout", "stderr"]] = {CHUNK_OUT: "stdout", CHUNK_ERR: "stderr"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +47,7 @@ class _Call:
 
     argv: list[bytes]
     variables: dict[bytes, bytes]
-    cwd: PathLike
+    cwd: PathLike | None
     stdin: bytes | None
     timeout: float | None
     output_limit: int
@@ -160,26 +127,25 @@ class Commands:
         live: bool,
     ) -> _Call:
         _refuse_windows()
-        place = "." if cwd is None else cwd
         return _Call(
             argv=command_argv(command, self._options.shell),
-            variables=self._variables(place) | command_variables(env),
-            cwd=place,
+            variables=self._variables(cwd) | command_variables(env),
+            cwd=cwd,
             stdin=command_stdin(stdin),
             timeout=timeout_seconds(timeout),
             output_limit=_output_limit(output_limit, self._options.output_limit),
             live=live,
         )
 
-    def _variables(self, cwd: PathLike) -> dict[bytes, bytes]:
+    def _variables(self, cwd: PathLike | None) -> dict[bytes, bytes]:
         variables = host_variables(inherit=self._options.inherit_env)
-        variables.pop("OLDPWD", None)
-        variables.pop("PWD", None)
-        logical = PurePosixPath(self._root.path) / cwd
-        if ".." not in logical.parts:
+        variables.pop(b"OLDPWD", None)
+        variables.pop(b"PWD", None)
+        logical = self._root.path if cwd is None else os.path.join(self._root.path, cwd)
+        if not {"..", ".", ""}.intersection(logical[1:].split("/")):
             # `pwd` then prints the path as the caller spells it, also where a link is on the way.
-            variables["PWD"] = str(logical)
-        return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+            variables[b"PWD"] = os.fsencode(logical)
+        return variables
 
     async def _converse(self, call: _Call) -> AsyncGenerator[OutputChunk | ExecutionResult, None]:
         """Has a keeper run a command: yields its live output, and at last the result."""
@@ -187,8 +153,8 @@ class Commands:
         ended = False
         try:
             frame = await self._next(keeper, call)
-            while frame is not None and frame.kind in (CHUNK_OUT, CHUNK_ERR):
-                yield OutputChunk(stream="stdout" if frame.kind == CHUNK_OUT else "stderr", data=frame.payload)
+            while frame is not None and frame[0] in _STREAMS:
+                yield OutputChunk(stream=_STREAMS[frame[0]], data=frame[1])
                 frame = await self._next(keeper, call)
             retry = frame is None and self._pool.never_served(keeper)
             if frame is not None:
@@ -209,26 +175,26 @@ class Commands:
     async def _ask(self, call: _Call) -> Keeper:
         """Gets a keeper and gives it the command."""
         with contextlib.ExitStack() as opened:
-            fds = {"cwd": self._root.open_directory(call.cwd, "execute")}
-            opened.callback(os.close, fds["cwd"])
-            words = b"\0".join([*call.argv, *(name + b"=" + value for name, value in call.variables.items())])
-            for name, data in (("stdin", call.stdin), ("words", words if len(words) > _IN_FRAME else None)):
+            fds = [self._open_cwd(call.cwd)]
+            opened.callback(os.close, fds[0])
+            payload = pack(self._request(call))
+            for data in (call.stdin, payload if len(payload) > _IN_FRAME else None):
                 if data:
-                    fds[name] = _memory_file()
-                    opened.callback(os.close, fds[name])
-                    await _fill(fds[name], data)
-            payload = pack_request(self._request(call, list(fds)), b"" if "words" in fds else words)
-            keeper = await self._pool.take()
-            try:
-                keeper.request(payload, list(fds.values()))
-            except OSError as error:
-                self._pool.drop(keeper)
-                raise Unavailable(f"the keeper is gone: {error}", backend=BACKEND, operation="execute") from error
-            return keeper
+                    fds.append(_memory_file())
+                    opened.callback(os.close, fds[-1])
+                    await _fill(fds[-1], data)
+            return await self._pool.ask(payload if len(payload) <= _IN_FRAME else b"", fds)
 
-    def _request(self, call: _Call, fds: list[str]) -> Request:
+    def _open_cwd(self, cwd: PathLike | None) -> int:
+        if cwd is not None:
+            return self._root.open_directory(cwd, "execute")
+        with translated("execute", self._root.path):
+            return self._root.open()
+
+    def _request(self, call: _Call) -> Request:
         return Request(
-            argc=len(call.argv),
+            argv=call.argv,
+            env=call.variables,
             timeout=call.timeout,
             output_limit=call.output_limit,
             live=call.live,
@@ -237,18 +203,20 @@ class Commands:
             spill_name=secrets.token_hex(8),
             spill_limit=self._options.spill_limit,
             limits=self._options.given_limits(),
-            fds=fds,
+            has_stdin=bool(call.stdin),
         )
 
-    async def _next(self, keeper: Keeper, call: _Call) -> Frame | None:
+    async def _next(self, keeper: Keeper, call: _Call) -> tuple[bytes, bytes] | None:
         self._check_open()
-        # The keeper owns the deadline; this is for one that cannot, because someone stopped it.
-        patience = None if call.timeout is None else call.timeout + GRACE + KILL_PATIENCE + _SILENCE
-        try:
-            async with asyncio.timeout(patience):
-                frame = await keeper.frame()
-        except TimeoutError:
-            raise _lost("the process that runs the command does not answer") from None
+        if call.timeout is None:
+            frame = await keeper.frame()
+        else:
+            # The keeper owns the deadline; this is for one that cannot, because someone stopped it.
+            try:
+                async with asyncio.timeout(call.timeout + GRACE + KILL_PATIENCE + _SILENCE):
+                    frame = await keeper.frame()
+            except TimeoutError:
+                raise _lost("the process that runs the command does not answer") from None
         self._check_open()
         return frame
 
@@ -260,15 +228,15 @@ class Commands:
                 operation="execute",
             )
 
-    def _answer(self, keeper: Keeper, frame: Frame, call: _Call) -> ExecutionResult:
+    def _answer(self, keeper: Keeper, frame: tuple[bytes, bytes], call: _Call) -> ExecutionResult:
         """Reads a keeper's last frame and takes the keeper back."""
-        if frame.kind == FAILURE:
-            failure = unpack_failure(frame.payload)
+        kind, payload = frame
+        if kind == FAILURE:
             self._pool.give_back(keeper, idle=True)
-            _raise_failure(failure["stage"], failure["number"], failure["text"], call)
-        final, shown = unpack_final(frame.payload)
+            _raise_failure(unpack(payload), call)
+        final: Final = unpack(payload)
         self._pool.give_back(keeper, idle=final["idle"])
-        return to_result(final, shown)
+        return to_result(final)
 
     async def _abort(self, keeper: Keeper) -> None:
         """Ends a command whose result nobody wants, and waits until it has ended."""
@@ -289,7 +257,7 @@ _output_limit = output_limit  # the argument of the same name hides it
 async def _idle_at_end(keeper: Keeper) -> bool:
     """Waits for the end of a killed command; returns whether the keeper can take another."""
     while (frame := await keeper.frame()) is not None:
-        if frame.kind == FAILURE or (frame.kind not in (CHUNK_OUT, CHUNK_ERR) and unpack_final(frame.payload)[0]["idle"]):
+        if frame[0] == FAILURE or (frame[0] == FINAL and unpack(frame[1])["idle"]):
             return True
     return False
 
@@ -351,11 +319,12 @@ def _below(root: Root, state_dir: str) -> tuple[str, ...]:
     return parts
 
 
-def _raise_failure(stage: str, number: int, text: str, call: _Call) -> NoReturn:
-    if stage == "keeper":
+def _raise_failure(failure: Failure, call: _Call) -> NoReturn:
+    number, text = failure["number"], failure["text"]
+    if failure["stage"] == "keeper":
         raise _lost(f"the process that ran the command failed: {text}")
-    if stage == "cwd":
-        with translated("execute", os.fspath(call.cwd)):
+    if failure["stage"] == "cwd":
+        with translated("execute", "." if call.cwd is None else os.fspath(call.cwd)):
             raise OSError(number, os.strerror(number))
     if number == errno.E2BIG:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Limits for commands, set by the system's own means (setrlimit)."""
+"""What commands may use, set by the system's own means (setrlimit)."""
 
 from dataclasses import dataclass, fields
 

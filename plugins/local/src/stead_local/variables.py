@@ -3,49 +3,45 @@
 import os
 from collections.abc import Mapping
 
-__all__ = ["ALLOWED", "ALLOWED_PREFIXES", "PROXIES", "host_variables", "without_userinfo"]
+__all__ = ["ALLOWED", "PROXIES", "host_variables", "without_userinfo"]
 
-ALLOWED = frozenset(
-    {
-        # Who and where.
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP",
-        # How text and time look.
-        "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ",
-        # Which certificates to trust behind a proxy: paths, no secrets.
-        "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
-        # Which Python.
-        "VIRTUAL_ENV",
-    }
+ALLOWED = (
+    # Who and where.
+    b"PATH", b"HOME", b"USER", b"LOGNAME", b"SHELL", b"TMPDIR", b"TMP", b"TEMP",
+    # How text and time look.
+    b"LANG", b"LANGUAGE", b"LC_ALL", b"LC_COLLATE", b"LC_CTYPE", b"LC_MESSAGES", b"LC_MONETARY", b"LC_NUMERIC",
+    b"LC_TIME", b"TERM", b"COLORTERM", b"NO_COLOR", b"TZ",
+    # Which certificates to trust behind a proxy: paths, no secrets.
+    b"SSL_CERT_FILE", b"SSL_CERT_DIR", b"REQUESTS_CA_BUNDLE", b"CURL_CA_BUNDLE", b"NODE_EXTRA_CA_CERTS",
+    # Which Python.
+    b"VIRTUAL_ENV",
 )  # fmt: skip
-"""Names that a command gets from the host."""
+"""Names that a command gets from the host, as they are."""
 
-ALLOWED_PREFIXES = ("LC_",)
-"""Names that begin like this are handed on too."""
+PROXIES = tuple(
+    spelling
+    for name in (b"http_proxy", b"https_proxy", b"ftp_proxy", b"all_proxy", b"no_proxy")
+    for spelling in (name, name.upper())
+)
+"""Names handed on without the `user:password@` that a proxy's address may hold."""
 
-PROXIES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
-"""Handed on in lower and upper case, without the `user:password@` that a proxy's address may hold."""
 
-
-def host_variables(host: Mapping[str, str] | None = None, *, inherit: bool = False) -> dict[str, str]:
+def host_variables(host: Mapping[bytes, bytes] | None = None, *, inherit: bool = False) -> dict[bytes, bytes]:
     """Returns the variables that a command gets before the caller's own are added.
 
     Args:
         host: The host's variables; None is this process's, as they are now.
         inherit: True hands all of them on, secrets and all.
     """
-    host = os.environ if host is None else host
+    host = os.environb if host is None else host
     if inherit:
         return dict(host)
-    kept = {}
-    for name, value in host.items():
-        if name.lower() in PROXIES:
-            kept[name] = without_userinfo(value)
-        elif name in ALLOWED or name.startswith(ALLOWED_PREFIXES):
-            kept[name] = value
+    kept = {name: host[name] for name in ALLOWED if name in host}
+    kept.update((name, without_userinfo(host[name])) for name in PROXIES if name in host)
     return kept
 
 
-def without_userinfo(address: str) -> str:
+def without_userinfo(address: bytes) -> bytes:
     """Returns a proxy's address without user name and password."""
-    scheme, mark, rest = address.rpartition("://")
-    return scheme + mark + rest.rpartition("@")[2]
+    scheme, mark, rest = address.rpartition(b"://")
+    return scheme + mark + rest.rpartition(b"@")[2]

@@ -5,12 +5,12 @@ import sys
 
 if not __package__:
     # Run by its path. The modules of the keeper import each other by their full names; the package's own __init__,
-    # which loads all of stead, is left out.
+    # which loads more, is left out.
     package = type(sys)("stead_local")
     package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     sys.modules["stead_local"] = package
 
-from stead_local.keeper.parent import main  # noqa: E402 - only importable after the lines above
+from stead_local.keeper.parent import main
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))

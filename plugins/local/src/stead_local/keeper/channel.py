@@ -3,12 +3,16 @@
 A frame is one byte of kind, eight of length, and the payload. Both ends are non-blocking.
 """
 
+from __future__ import annotations
+
 import os
-import socket
 import struct
-from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+
+from stead_local.keeper.lean import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "CHUNK_ERR",
@@ -19,7 +23,7 @@ __all__ = [
     "KILL",
     "REQUEST",
     "Channel",
-    "Frame",
+    "receive_with_fds",
 ]
 
 # To a keeper.
@@ -40,16 +44,10 @@ FAILURE = b"X"
 
 _HEADER = struct.Struct("!cQ")
 _PIECE = 256 << 10
-_ANCILLARY = socket.CMSG_SPACE(8 * struct.calcsize("i")) if hasattr(socket, "CMSG_SPACE") else 0
+_INT = struct.Struct("i")
+_ANCILLARY = socket.CMSG_SPACE(8 * _INT.size) if hasattr(socket, "CMSG_SPACE") else 0
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _NOSIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
-
-
-class Frame(NamedTuple):
-    """One message."""
-
-    kind: bytes
-    payload: bytes
 
 
 class Channel:
@@ -58,14 +56,15 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
-        self.inbox: deque[Frame] = deque()
+        self.inbox: list[tuple[bytes, bytes]] = []
+        """Complete frames, oldest first: kind and payload."""
         self.pending = 0
         """Bytes that wait to be sent."""
         self.at_end = False
         """True once the other side closed or died."""
         self._partial = bytearray()
         self._fds: list[int] = []
-        self._outbox: deque[memoryview] = deque()
+        self._outbox: list[memoryview] = []
 
     def fileno(self) -> int:
         """The socket's descriptor; -1 once closed."""
@@ -74,15 +73,12 @@ class Channel:
     def receive(self) -> None:
         """Takes what has arrived: complete frames go to `inbox`, the end of the connection to `at_end`."""
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(_PIECE, _ANCILLARY, _CLOEXEC)
+            data, fds = receive_with_fds(self.sock, _PIECE)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:  # a reset: the other side died with unread data
-            data, ancillary = b"", []
-        for level, kind, packed in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                count = len(packed) // struct.calcsize("i")
-                self._fds.extend(struct.unpack(f"{count}i", packed[: count * struct.calcsize("i")]))
+            data, fds = b"", []
+        self._fds += fds
         if not data:
             self.at_end = True
             return
@@ -92,14 +88,12 @@ class Channel:
             end = _HEADER.size + length
             if len(self._partial) < end:
                 return
-            self.inbox.append(Frame(kind_byte, bytes(memoryview(self._partial)[_HEADER.size : end])))
+            self.inbox.append((kind_byte, bytes(memoryview(self._partial)[_HEADER.size : end])))
             del self._partial[:end]
 
     def take_fds(self) -> list[int]:
         """Hands over the descriptors that came with the frames so far; the caller closes them."""
         fds, self._fds = self._fds, []
-        for fd in fds:
-            os.set_inheritable(fd, False)
         return fds
 
     def send_with_fds(self, kind: bytes, payload: bytes, fds: Sequence[int]) -> None:
@@ -140,7 +134,7 @@ class Channel:
                 return
             self.pending -= sent
             if sent == len(self._outbox[0]):
-                self._outbox.popleft()
+                del self._outbox[0]
             else:
                 self._outbox[0] = self._outbox[0][sent:]
 
@@ -149,3 +143,21 @@ class Channel:
         for fd in self.take_fds():
             os.close(fd)
         self.sock.close()
+
+
+def receive_with_fds(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """Receives at most `size` bytes and what descriptors come with them.
+
+    Raises:
+        OSError: As `recvmsg`.
+    """
+    data, ancillary, _flags, _address = sock.recvmsg(size, _ANCILLARY, _CLOEXEC)
+    fds: list[int] = []
+    for level, kind, packed in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            count = len(packed) // _INT.size
+            fds += struct.unpack_from(f"{count}i", packed)
+    if not _CLOEXEC:  # macOS cannot set it on arrival
+        for fd in fds:
+            os.set_inheritable(fd, False)
+    return data, fds

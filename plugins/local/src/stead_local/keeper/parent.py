@@ -1,19 +1,24 @@
 """The first keeper of an environment: it forks the others, and ends what one that was killed leaves behind."""
 
-import contextlib
+from __future__ import annotations
+
 import gc
 import os
 import select
-import signal
-import socket
-import sys
 import time
-from collections.abc import Container
 
-from stead_local.keeper.channel import FAILURE, Channel
-from stead_local.keeper.request import pack_failure
-from stead_local.keeper.tree import GroupTree, SubreaperTree, Tree, become_subreaper, children
-from stead_local.keeper.worker import GRACE, KILL_PATIENCE, serve
+from stead_local.keeper.channel import FAILURE, REQUEST, Channel, receive_with_fds
+from stead_local.keeper.lean import signal, socket
+from stead_local.keeper.request import pack
+from stead_local.keeper.tree import GroupTree, SubreaperTree, become_subreaper, children
+from stead_local.keeper.worker import GRACE, KILL_PATIENCE, Worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from typing import NoReturn
+
+    from stead_local.keeper.messages import Failure, Request
 
 __all__ = ["FORK", "LEAVE", "READY", "main"]
 
@@ -29,6 +34,7 @@ _PATIENCE = 2 * (GRACE + KILL_PATIENCE) + 6.0
 _LAST_PATIENCE = 1.0
 """Seconds that we then spend on killing what is left, keepers too."""
 _TICK = 0.01
+_REHEARSALS = 10  # the interpreter adapts a function in its first eight calls
 
 
 def main(fd: int) -> None:
@@ -38,11 +44,12 @@ def main(fd: int) -> None:
         fd: The socket to the environment.
     """
     control = socket.socket(fileno=fd)
-    control.set_inheritable(False)
+    os.set_inheritable(fd, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Meant for the host, whose end is ours too; until then its commands need their keepers.
         signal.signal(number, signal.SIG_IGN)
     catches_all = become_subreaper()
+    _rehearse()
     # Forked keepers share these pages for as long as nobody writes to them.
     gc.disable()
     gc.freeze()
@@ -56,75 +63,95 @@ class _Parent:
     def __init__(self, control: socket.socket, *, catches_all: bool) -> None:
         self._control = control
         self._catches_all = catches_all
-        self._wake = _wake_on_child_end()
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._wake = _pipe()
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
         self._keepers: set[int] = set()
+        self._strays = False
+        """Whether there may be children that are no keepers."""
 
     def serve(self) -> None:
         order = FORK
         while order not in (LEAVE, b""):
-            strays = self._kill_strays()
             poll = select.poll()
-            poll.register(self._wake, select.POLLIN)
+            poll.register(self._wake[0], select.POLLIN)
             poll.register(self._control, select.POLLIN)
-            ready = {fd for fd, _events in poll.poll(_TICK * 1000 if strays else None)}
+            ready = {fd for fd, _events in poll.poll(_TICK * 1000 if self._strays else None)}
             if self._control.fileno() in ready:
                 order = self._obey()
             self._reap(ready)
+            if self._strays:
+                self._kill_strays()
         if order != LEAVE:
             self._wait_for_keepers()
 
     def _obey(self) -> bytes:
         """Carries out one order and returns it; empty at the end of the connection."""
         try:
-            order, fds, _flags, _address = socket.recv_fds(self._control, 1, 1)
+            order, fds = receive_with_fds(self._control, 1)
         except OSError:
             return b""
         for fd in fds:
-            with socket.socket(fileno=fd) as sock:
-                sock.set_inheritable(False)
-                self._fork(sock)
+            self._fork(socket.socket(fileno=fd))
         return order
 
     def _fork(self, sock: socket.socket) -> None:
+        tree = SubreaperTree() if self._catches_all else GroupTree()
+        reading, writing = _pipe()
+        worker = Worker(Channel(sock), tree, wake=reading, shared=False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         try:
             pid = os.fork()
         except OSError as error:
-            text = pack_failure(stage="spawn", text=f"no process for the keeper: {error}", number=error.errno or 0)
-            Channel(sock).post(FAILURE, text)
-            return
-        if pid:
+            text = f"no process for a keeper: {error}"
+            failure: Failure = {"stage": "spawn", "number": error.errno or 0, "text": text}
+            Channel(sock).post(FAILURE, pack(failure))
+            pid = -1
+        if pid == 0:
+            self._be_keeper(worker)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        os.close(reading)
+        os.close(writing)
+        worker.close()
+        if pid > 0:
             self._keepers.add(pid)
-            return
+
+    def _be_keeper(self, worker: Worker) -> NoReturn:
         status = 1
         try:
-            self._control.close()
-            os.close(self._wake)
-            tree: Tree = SubreaperTree() if self._catches_all and become_subreaper() else GroupTree()
-            serve(Channel(sock), tree, wake=_wake_on_child_end(), shared=False)
+            for fd in (self._control.fileno(), *self._wake):
+                os.close(fd)
+            if self._catches_all:
+                become_subreaper()
+            worker.serve()
             status = 0
         finally:
             os._exit(status)
 
     def _reap(self, ready: Container[int]) -> bool:
         """Collects what has ended; returns False if no child is left."""
-        if self._wake in ready:
-            os.read(self._wake, 4096)
+        if self._wake[0] in ready:
+            os.read(self._wake[0], 4096)
         while True:
             try:
-                pid, _status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
+            # Whoever ends without a word, or is none of ours, may have left children to us.
+            self._strays = self._strays or status != 0 or pid not in self._keepers
             self._keepers.discard(pid)
 
-    def _kill_strays(self) -> bool:
-        """Kills children that are no keepers; returns whether there are any."""
-        strays = self._catches_all and [pid for pid in children() if pid not in self._keepers]
-        for pid in strays or ():
-            with contextlib.suppress(OSError):  # another user's, or gone
+    def _kill_strays(self) -> None:
+        """Kills children that are no keepers, and notes whether there were any."""
+        strays = [pid for pid in children() if pid not in self._keepers] if self._catches_all else []
+        for pid in strays:
+            try:
                 os.kill(pid, signal.SIGKILL)
-        return bool(strays)
+            except OSError:  # another user's, or gone
+                continue
+        self._strays = bool(strays)
 
     def _wait_for_keepers(self) -> None:
         """Gives the keepers time to end their commands, and then ends all that is left."""
@@ -136,13 +163,39 @@ class _Parent:
             time.sleep(_TICK)
 
 
-def _wake_on_child_end() -> int:
-    """Returns a descriptor that becomes readable whenever a child ends."""
-    reading, writing = os.pipe()
-    for fd in (reading, writing):
+def _pipe() -> tuple[int, int]:
+    """Opens a pipe that never blocks, for `signal.set_wakeup_fd`."""
+    ends = os.pipe()
+    for fd in ends:
         os.set_blocking(fd, False)
-    previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    if previous >= 0:
-        os.close(previous)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return reading
+    return ends
+
+
+def _rehearse() -> None:
+    """Serves commands that do not exist, until all code and caches are warm.
+
+    A forked keeper copies each page that it writes to; after this it writes to a fifth fewer.
+    """
+    request: Request = {
+        "argv": [b"-"],
+        "env": {b"PATH": b"/"},
+        "timeout": 1.0,
+        "output_limit": 1 << 10,
+        "live": False,
+        "spill_root": "/",
+        "spill_folders": [],
+        "spill_name": "",
+        "spill_limit": 0,
+        "limits": {},
+        "has_stdin": False,
+    }
+    for _ in range(_REHEARSALS):
+        ours, theirs = socket.socketpair()
+        wake = _pipe()
+        cwd = os.open("/", os.O_RDONLY)
+        Channel(ours).send_with_fds(REQUEST, pack(request), [cwd])
+        ours.shutdown(socket.SHUT_WR)
+        Worker(Channel(theirs), SubreaperTree(), wake=wake[0], shared=False).serve()
+        ours.close()
+        for fd in (cwd, *wake):
+            os.close(fd)

@@ -1,12 +1,17 @@
 """Starting the command: which program, and how, so that it costs what the system's own spawn costs."""
 
+from __future__ import annotations
+
 import errno
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-__all__ = ["CannotRun", "Stdio", "apply_limits", "spawn"]
+from stead_local.keeper.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["CannotRun", "apply_limits", "spawn"]
 
 _RESET_SIGNALS = [number for number in range(1, 32) if number not in (signal.SIGKILL, signal.SIGSTOP)]
 """Python ignores SIGPIPE and SIGXFSZ, and a host may ignore more: a command starts with all of them at default."""
@@ -25,23 +30,19 @@ class CannotRun(Exception):
         self.text = text
 
 
-class Stdio(NamedTuple):
-    """The descriptors that become 0, 1 and 2 of the command."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-
-
 def spawn(
-    argv: Sequence[bytes], env: Mapping[bytes, bytes], stdio: Stdio, *, prepare: Callable[[], None] | None = None
+    argv: list[bytes],
+    env: Mapping[bytes, bytes],
+    stdio: Sequence[int],
+    *,
+    prepare: Callable[[], None] | None = None,
 ) -> int:
     """Starts a program in a new session, in this process's working directory.
 
     Args:
         argv: Program and arguments. A name without a slash is looked up in `env`'s PATH.
         env: All its variables.
-        stdio: Its standard streams.
+        stdio: The three descriptors that become 0, 1 and 2.
         prepare: Runs in the child before the program. Without it the system's vfork-like spawn is used; with it the
             child is forked, which costs a millisecond or two more.
 
@@ -52,11 +53,11 @@ def spawn(
         CannotRun: No such program, or it is not executable.
         OSError: The machine is at a limit, or the arguments are too long (E2BIG).
     """
-    start = _spawn if prepare is None and _can_set_session() else _fork
+    forked = prepare is not None or not _can_set_session()
     denied = False
     for program in _candidates(argv[0], env.get(b"PATH", os.fsencode(os.defpath))):
         try:
-            return start(program, argv, env, stdio, prepare)
+            return _fork(program, argv, env, stdio, prepare) if forked else _spawn(program, argv, env, stdio)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError:
@@ -65,8 +66,10 @@ def spawn(
             if error.errno in _SYSTEM_ERRORS:
                 raise
             raise CannotRun(126, f"{_shown(argv[0])}: {os.strerror(error.errno or 0).lower()}") from error
-    raise CannotRun(126, f"{_shown(argv[0])}: permission denied") if denied else CannotRun(
-        127, f"{_shown(argv[0])}: not found"
+    raise (
+        CannotRun(126, f"{_shown(argv[0])}: permission denied")
+        if denied
+        else CannotRun(127, f"{_shown(argv[0])}: not found")
     )
 
 
@@ -109,13 +112,7 @@ def _can_set_session() -> bool:
     return os.uname().sysname == "Linux"
 
 
-def _spawn(
-    program: bytes,
-    argv: Sequence[bytes],
-    env: Mapping[bytes, bytes],
-    stdio: Stdio,
-    prepare: Callable[[], None] | None,
-) -> int:
+def _spawn(program: bytes, argv: list[bytes], env: Mapping[bytes, bytes], stdio: Sequence[int]) -> int:
     return os.posix_spawn(
         program,
         argv,
@@ -129,9 +126,9 @@ def _spawn(
 
 def _fork(
     program: bytes,
-    argv: Sequence[bytes],
+    argv: list[bytes],
     env: Mapping[bytes, bytes],
-    stdio: Stdio,
+    stdio: Sequence[int],
     prepare: Callable[[], None] | None,
 ) -> int:
     import subprocess
@@ -143,15 +140,15 @@ def _fork(
         if prepare is not None:
             prepare()
 
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603 - running what the caller says is the purpose
         argv,
         executable=program,
         env=env,
-        stdin=stdio.stdin,
-        stdout=stdio.stdout,
-        stderr=stdio.stderr,
+        stdin=stdio[0],
+        stdout=stdio[1],
+        stderr=stdio[2],
         start_new_session=True,
-        preexec_fn=in_child,
+        preexec_fn=in_child,  # noqa: PLW1509 - a keeper has one thread; the fallback is documented as the lesser way
     )
     process.returncode = 0  # the tree reaps it; Popen must neither wait for it nor warn about it
     return process.pid

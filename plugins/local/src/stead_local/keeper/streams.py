@@ -1,13 +1,17 @@
 """The output of a command: what is shown of it, and the file that holds all of it."""
 
+from __future__ import annotations
+
 import fcntl
-import json
 import os
 import struct
 import termios
 import time
-from collections.abc import Callable
 from mmap import mmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Input", "Output", "Spill", "SpillPlace", "new_buffer"]
 
@@ -104,6 +108,8 @@ class Spill:
         """
         path = None
         if self.size:
+            import json
+
             path = self._place.path(self._suffix)
             record = {
                 "kind": "spill",
@@ -275,10 +281,20 @@ class Input:
         self._offset = 0
         os.set_blocking(fd, False)
 
-    @property
-    def open(self) -> bool:
-        """True until all was written, or nobody reads any more."""
-        return self.fd >= 0
+    @classmethod
+    def open(cls, source: int | None) -> tuple[int, Input | None]:
+        """Opens the command's stdin.
+
+        Args:
+            source: What the command can read; None is end of file at once.
+
+        Returns:
+            The descriptor for the command, and what feeds it, if anything.
+        """
+        if source is None:
+            return os.open(os.devnull, os.O_RDONLY), None
+        reading, writing = os.pipe()
+        return reading, cls(source, writing)
 
     def feed(self) -> None:
         """Writes what fits; closes the pipe at the end of the file or once nobody reads it."""
@@ -320,11 +336,15 @@ def _open_or_make(parent: int, name: str) -> int:
     try:
         return os.open(name, flags, dir_fd=parent)
     except FileNotFoundError:
-        try:
-            os.mkdir(name, dir_fd=parent)
-        except FileExistsError:  # another command was faster
-            pass
+        _make(parent, name)
         return os.open(name, flags, dir_fd=parent)
+
+
+def _make(parent: int, name: str) -> None:
+    try:
+        os.mkdir(name, dir_fd=parent)
+    except FileExistsError:  # another command was faster
+        return
 
 
 def _write_new(folder: int, name: str, data: bytes) -> None:

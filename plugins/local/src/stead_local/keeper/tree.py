@@ -1,78 +1,97 @@
 """Reaching and ending everything that a command started."""
 
+from __future__ import annotations
+
 import os
-import signal
+import resource  # noqa: TC003 - wait4 would import it in each forked keeper, for a third of what a command costs
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
 
-__all__ = [
-    "GroupTree",
-    "ProcessInfo",
-    "SubreaperTree",
-    "Tree",
-    "become_subreaper",
-    "children",
-    "kill_all",
-    "process_table",
-]
+from stead_local.keeper.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["GroupTree", "Process", "SubreaperTree", "Tree", "become_subreaper", "children", "kill_all", "process_table"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_prctl: list[Any] = []
 _PAUSE = 0.001
 """Seconds between two rounds of killing that found nothing new to kill."""
 
 
-class ProcessInfo(NamedTuple):
+class Process:
     """One line of the process table."""
 
-    pid: int
-    parent: int
-    group: int
-    zombie: bool = False
-    started: str = ""
-    """Tells two processes with the same pid apart; empty where the system does not say."""
+    __slots__ = ("group", "parent", "pid", "started", "zombie")
+
+    def __init__(self, pid: int, parent: int, group: int, *, zombie: bool = False, started: bytes = b"") -> None:
+        self.pid = pid
+        self.parent = parent
+        self.group = group
+        self.zombie = zombie
+        self.started = started
+        """Tells two processes with the same pid apart; empty where the system does not say."""
 
 
-class Tree(Protocol):
-    """The command and its descendants, as far as this system lets us reach them."""
+class Tree:
+    """A command and its descendants, as far as this system lets us reach them."""
 
-    status: int | None
-    """Wait status of the command itself, None while it runs."""
-    empty: bool
-    """True if nothing is left."""
-    fatal_signals: set[int]
-    """Signals that ended the command or a descendant that was left to us."""
-    cpu_seconds: float
-    """Most processor time of one of those, its own children included."""
+    def __init__(self) -> None:
+        self.status: int | None = None
+        """Wait status of the command itself, None while it runs."""
+        self.empty = True
+        """True if nothing is left."""
+        self.fatal_signals: set[int] = set()
+        """Signals that ended the command or a descendant that was left to us."""
+        self.cpu_seconds = 0.0
+        """Most processor time of one of those, its own children included."""
+        self._main = 0
 
     def begin(self, pid: int) -> None:
         """Starts to follow a command that was just started."""
+        self._main, self.status, self.empty = pid, None, False
+        self.fatal_signals, self.cpu_seconds = set(), 0.0
 
     def reap(self) -> None:
-        """Collects what has ended, and sets `status`, `empty` and `fatal_signals`."""
+        """Collects what has ended, and sets the attributes."""
+        raise NotImplementedError
 
     def terminate(self) -> None:
         """Asks all to end (SIGTERM), parents before their children, so that no shell reports a child's death."""
+        raise NotImplementedError
 
     def kill(self) -> int:
         """Kills (SIGKILL) whom it can reach now; returns how many of them were new since the last call."""
+        raise NotImplementedError
+
+    def _note(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        """Takes down how one process ended."""
+        self.cpu_seconds = max(self.cpu_seconds, usage.ru_utime + usage.ru_stime)
+        if os.WIFSIGNALED(status):
+            self.fatal_signals.add(os.WTERMSIG(status))
+        if pid == self._main:
+            self.status = status
 
 
 def become_subreaper() -> bool:
-    """Makes this process the parent of every descendant whose own parent ends.
+    """Makes this process, not those forked from it, the parent of every descendant whose own parent ends.
 
     Returns:
         False where the system has no such thing (only Linux does).
     """
     if not sys.platform.startswith("linux"):
         return False
-    try:
-        import ctypes
+    if not _prctl:  # looked up once, before the first fork: it takes longer than a fork
+        try:
+            import ctypes
 
-        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (ImportError, OSError, AttributeError):
-        return False
+            _prctl.append(ctypes.CDLL(None).prctl)
+        except (ImportError, OSError, AttributeError):
+            return False
+    return bool(_prctl[0](_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def kill_all(tree: Tree, patience: float) -> bool:
@@ -98,20 +117,15 @@ def kill_all(tree: Tree, patience: float) -> bool:
             time.sleep(_PAUSE)
 
 
-class SubreaperTree:
+class SubreaperTree(Tree):
     """All descendants of this process, a subreaper: nothing can leave, so "no child left" proves the end."""
 
     def __init__(self) -> None:
-        self.status: int | None = None
-        self.empty = True
-        self.fatal_signals: set[int] = set()
-        self.cpu_seconds = 0.0
-        self._main = 0
+        super().__init__()
         self._seen: set[int] = set()
 
     def begin(self, pid: int) -> None:
-        self._main, self.status, self.empty = pid, None, False
-        self.fatal_signals, self.cpu_seconds = set(), 0.0
+        super().begin(pid)
         self._seen = set()
 
     def reap(self) -> None:
@@ -124,11 +138,7 @@ class SubreaperTree:
             if pid == 0:
                 return
             self._seen.discard(pid)
-            self.cpu_seconds = max(self.cpu_seconds, usage.ru_utime + usage.ru_stime)
-            if os.WIFSIGNALED(status):
-                self.fatal_signals.add(os.WTERMSIG(status))
-            if pid == self._main:
-                self.status = status
+            self._note(pid, status, usage)
 
     def terminate(self) -> None:
         below = list(_descendants(process_table(), {os.getpid()}))
@@ -150,23 +160,18 @@ class SubreaperTree:
         return fresh
 
 
-class GroupTree:
+class GroupTree(Tree):
     """The command's process group, and its descendants as long as the parent links hold. Best effort.
 
     What a double fork put into another group is not found.
     """
 
     def __init__(self) -> None:
-        self.status: int | None = None
-        self.empty = True
-        self.fatal_signals: set[int] = set()
-        self.cpu_seconds = 0.0
-        self._main = 0
-        self._known: dict[int, ProcessInfo] = {}
+        super().__init__()
+        self._known: dict[int, Process] = {}
 
     def begin(self, pid: int) -> None:
-        self._main, self.status, self.empty = pid, None, False
-        self.fatal_signals, self.cpu_seconds = set(), 0.0
+        super().begin(pid)
         self._known = {}
 
     def reap(self) -> None:
@@ -185,10 +190,7 @@ class GroupTree:
             self.status = 255 << 8
             return
         if pid:
-            self.status = status
-            self.cpu_seconds = usage.ru_utime + usage.ru_stime
-            if os.WIFSIGNALED(status):
-                self.fatal_signals.add(os.WTERMSIG(status))
+            self._note(pid, status, usage)
 
     def _group_lives(self) -> bool:
         try:
@@ -236,40 +238,37 @@ def children() -> list[int]:
         return sorted(process.pid for process in process_table() if process.parent == me)
 
 
-def process_table() -> list[ProcessInfo]:
+def process_table() -> list[Process]:
     """Returns every process that can be seen."""
     if not os.path.isdir("/proc/self"):
         return _process_table_of_ps()
-    table = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (process := _process_info(int(name))) is not None:
-            table.append(process)
-    return table
+    infos = (_process_info(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [process for process in infos if process is not None]
 
 
-def _process_info(pid: int) -> ProcessInfo | None:
+def _process_info(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The command name comes in brackets and may hold anything, brackets too.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return ProcessInfo(pid, int(fields[1]), int(fields[2]), fields[0] == b"Z", fields[19].decode())
+    return Process(pid, int(fields[1]), int(fields[2]), zombie=fields[0] == b"Z", started=fields[19])
 
 
-def _process_table_of_ps() -> list[ProcessInfo]:
+def _process_table_of_ps() -> list[Process]:
     import subprocess
 
     listing = subprocess.run(
         ["/bin/ps", "-axo", "pid=,ppid=,pgid="], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     rows = (line.split() for line in listing.stdout.splitlines())
-    return [ProcessInfo(int(row[0]), int(row[1]), int(row[2])) for row in rows if len(row) == 3]
+    return [Process(int(row[0]), int(row[1]), int(row[2])) for row in rows if len(row) == 3]
 
 
-def _descendants(table: list[ProcessInfo], roots: set[int]) -> Iterator[ProcessInfo]:
+def _descendants(table: list[Process], roots: set[int]) -> Iterator[Process]:
     """Yields what descends from `roots`, parents before their children."""
-    below: dict[int, list[ProcessInfo]] = {}
+    below: dict[int, list[Process]] = {}
     for process in table:
         below.setdefault(process.parent, []).append(process)
     todo = sorted(roots)
@@ -282,7 +281,7 @@ def _descendants(table: list[ProcessInfo], roots: set[int]) -> Iterator[ProcessI
                 yield process
 
 
-def _is_same(process: ProcessInfo) -> bool:
+def _is_same(process: Process) -> bool:
     """Says whether that very process still exists."""
     if not os.path.isdir("/proc/self"):
         return _quietly(os.kill, process.pid, 0)
@@ -299,7 +298,7 @@ def _quietly(call: Callable[..., Any], *arguments: int) -> bool:
     return True
 
 
-def _signal(process: ProcessInfo, number: int) -> None:
+def _signal(process: Process, number: int) -> None:
     """Sends a signal to that very process, never to a later one that got its number."""
     if not hasattr(os, "pidfd_open"):
         if _is_same(process):

@@ -1,22 +1,27 @@
 """One command, from its request to its reply."""
 
-import math
+from __future__ import annotations
+
 import os
 import select
-import signal
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from functools import partial
-from mmap import mmap
 
 from stead_local.keeper.channel import CHUNK_ERR, CHUNK_OUT, DETACH, FAILURE, FINAL, KILL, REQUEST, Channel
-from stead_local.keeper.request import Final, Job, StreamEnd, pack_failure, pack_final
-from stead_local.keeper.spawn import CannotRun, Stdio, apply_limits, spawn
+from stead_local.keeper.lean import signal
+from stead_local.keeper.request import pack, unpack_request
+from stead_local.keeper.spawn import CannotRun, apply_limits, spawn
 from stead_local.keeper.streams import Input, Output, Spill, SpillPlace, new_buffer
-from stead_local.keeper.tree import Tree, kill_all
+from stead_local.keeper.tree import kill_all
 
-__all__ = ["GRACE", "KILL_PATIENCE", "serve"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from mmap import mmap
+
+    from stead_local.keeper.messages import Failure, Final, Request, StreamEnd
+    from stead_local.keeper.tree import Tree
+
+__all__ = ["GRACE", "KILL_PATIENCE", "Worker"]
 
 GRACE = 0.2
 """Seconds between SIGTERM and SIGKILL."""
@@ -32,16 +37,13 @@ _LIVE_BACKLOG = 256 << 10
 """Bytes of live output that wait for a slow reader before the command's pipes are left to fill up."""
 _TICK = 0.01
 """Seconds between two looks at the command where no signal wakes us."""
+_NEVER = float("inf")
 _LONG = 3600.0
 """Seconds to wait where nothing is due."""
 
-_Source = tuple[int, int, Callable[[], None]]
 
-
-def serve(channel: Channel, tree: Tree, *, wake: int | None, shared: bool) -> None:
-    """Runs commands, one at a time, until the environment is gone or a command leaves something in the background.
-
-    In the latter case it looks after that until the last of it has ended, and takes no other command.
+class Worker:
+    """Runs commands for one connection, one at a time.
 
     Args:
         channel: To the environment.
@@ -49,108 +51,121 @@ def serve(channel: Channel, tree: Tree, *, wake: int | None, shared: bool) -> No
         wake: A descriptor that becomes readable when a child ends, or None.
         shared: Whether this process does other things too: its working directory is then left alone.
     """
-    buffer = new_buffer()
-    try:
-        while _wait_for_request(channel):
-            _kind, payload = channel.inbox.popleft()
-            job = Job(payload, channel.take_fds())
-            try:
-                run = _Run(job, channel, tree, wake=wake, buffer=buffer)
-                started = run.start(job, shared=shared)
-            finally:
-                job.close()
-            if started and not run.finish():
-                break
-    except Exception:  # noqa: BLE001 - whatever it is, the environment must hear of it and no process may stay
-        kill_all(tree, _LAST_PATIENCE)
-        channel.post(FAILURE, pack_failure(stage="keeper", text=traceback.format_exc()))
-    finally:
-        channel.close()
-        buffer.close()
 
+    def __init__(self, channel: Channel, tree: Tree, *, wake: int | None, shared: bool) -> None:
+        self._channel = channel
+        self._tree = tree
+        self._wake = wake
+        self._shared = shared
+        self._buffer = new_buffer()
 
-def _wait_for_request(channel: Channel) -> bool:
-    """Waits for the next request; returns False at the end of the connection."""
-    while True:
-        while channel.inbox and channel.inbox[0].kind != REQUEST:
-            channel.inbox.popleft()  # a kill that came when its command had ended by itself
-        if channel.inbox:
-            return True
-        if channel.at_end:
-            return False
-        poll = select.poll()
-        poll.register(channel, select.POLLIN)
-        poll.poll()
-        channel.receive()
+    def serve(self) -> None:
+        """Serves until the environment is gone or a command leaves something in the background.
+
+        In the latter case it looks after that until the last of it has ended, and takes no other command.
+        """
+        try:
+            while (run := self._wait()) is not None:
+                if run.start(shared=self._shared) and not run.finish():
+                    break
+        except Exception:  # noqa: BLE001 - whatever it is, the environment must hear of it and no process may stay
+            kill_all(self._tree, _LAST_PATIENCE)
+            self._report()
+        finally:
+            self.close()
+
+    def _report(self) -> None:
+        import traceback
+
+        failure: Failure = {"stage": "keeper", "number": 0, "text": traceback.format_exc()}
+        self._channel.post(FAILURE, pack(failure))
+
+    def _wait(self) -> _Run | None:
+        """Waits for the next request; None at the end of the connection."""
+        channel = self._channel
+        while True:
+            while channel.inbox and channel.inbox[0][0] != REQUEST:
+                del channel.inbox[0]  # a kill that came when its command had ended by itself
+            if channel.inbox:
+                fds = channel.take_fds()
+                request = unpack_request(channel.inbox.pop(0)[1], fds)
+                return _Run(request, fds, channel, self._tree, wake=self._wake, buffer=self._buffer)
+            if channel.at_end:
+                return None
+            poll = select.poll()
+            poll.register(channel, select.POLLIN)
+            poll.poll()
+            channel.receive()
+
+    def close(self) -> None:
+        """Closes what is open here; also for the copies in a process that forked this worker."""
+        self._channel.close()
+        self._buffer.close()
 
 
 class _Run:
     """One command."""
 
-    def __init__(self, job: Job, channel: Channel, tree: Tree, *, wake: int | None, buffer: mmap) -> None:
-        request = job.request
+    def __init__(
+        self, request: Request, fds: list[int], channel: Channel, tree: Tree, *, wake: int | None, buffer: mmap
+    ) -> None:
+        self._request = request
         self._channel = channel
         self._tree = tree
         self._wake = wake
-        self._live = request["live"]
-        self._limits = request["limits"]
         self._exit_code: int | None = None
         self._killed = False
         self._detached = False
-        self._input: Input | None = None
-        self._started = self._ended = time.monotonic()
-        timeout = request["timeout"]
-        self._deadline = math.inf if timeout is None else self._started + timeout
-        place = SpillPlace(request["spill_root"], request["spill_folders"], request["spill_name"])
+        self._started = self._ended = 0.0
+        self._deadline = _NEVER
         self._outputs: list[Output] = []
-        self._pipe_ends: list[int] = []
+        self._input: Input | None = None
+        self._cwd = fds.pop(0)
+        stdin, self._input = Input.open(fds.pop() if request["has_stdin"] else None)
+        self._stdio = [stdin]
+        place = SpillPlace(request["spill_root"], request["spill_folders"], request["spill_name"])
         for suffix, kind in ((".out", CHUNK_OUT), (".err", CHUNK_ERR)):
             reading, writing = os.pipe()
-            self._pipe_ends.append(writing)
+            self._stdio.append(writing)
             self._outputs.append(
                 Output(
                     reading,
                     limit=request["output_limit"],
                     spill=Spill(place, suffix, request["spill_limit"]),
                     buffer=buffer,
-                    forward=partial(channel.post, kind) if self._live else None,
+                    forward=_forward(channel, kind) if request["live"] else None,
                 )
             )
 
     # ---- the way of a command --------------------------------------------------------------------------------------
 
-    def start(self, job: Job, *, shared: bool) -> bool:
+    def start(self, *, shared: bool) -> bool:
         """Starts the command; returns False, and says why to the environment, if that failed."""
-        cwd = job.fds["cwd"]
-        prepare = partial(_prepare, cwd if shared else None, self._limits) if shared or self._limits else None
-        stdin = self._open_stdin(job)
+        request = self._request
+        forked = shared or bool(request["limits"])
+        prepare = (lambda: _prepare(self._cwd if shared else None, request["limits"])) if forked else None
+        self._started = time.monotonic()
+        if request["timeout"] is not None:
+            self._deadline = self._started + request["timeout"]
+        stage = "cwd"
         try:
             if not shared:
-                os.fchdir(cwd)
-            pid = spawn(job.argv, job.env, Stdio(stdin, *self._pipe_ends), prepare=prepare)
-            self._tree.begin(pid)
+                os.fchdir(self._cwd)
+            stage = "spawn"
+            self._tree.begin(spawn(request["argv"], request["env"], self._stdio, prepare=prepare))
         except CannotRun as problem:
             self._exit_code = problem.exit_code
             self._outputs[1].add(f"{problem.text}\n".encode())
         except OSError as error:
-            stage = "cwd" if error.filename == cwd else "spawn"
-            self._channel.post(FAILURE, pack_failure(stage=stage, text=str(error), number=error.errno or 0))
-            self._close()
+            failure: Failure = {"stage": stage, "number": error.errno or 0, "text": str(error)}
+            self._channel.post(FAILURE, pack(failure))
+            self.close()
             return False
         finally:
-            for fd in (stdin, *self._pipe_ends):
-                os.close(fd)
+            self._close_start()
             if not shared:
                 os.chdir("/")  # pins no folder while it waits
         return True
-
-    def _open_stdin(self, job: Job) -> int:
-        source = job.fds.pop("stdin", None)
-        if source is None:
-            return os.open(os.devnull, os.O_RDONLY)
-        reading, writing = os.pipe()
-        self._input = Input(source, writing)
-        return reading
 
     def finish(self) -> bool:
         """Follows the command to its end and answers; returns True if nothing of it is left."""
@@ -168,7 +183,7 @@ class _Run:
             self._step(_LONG)
         if not idle:
             self._look_after(doomed=not gone)
-        self._close()
+        self.close()
         return idle
 
     def _stop(self) -> bool:
@@ -199,31 +214,31 @@ class _Run:
                 quiet = time.monotonic() + _QUIET
 
     def _reply(self, *, timed_out: bool, gone: bool, idle: bool) -> None:
-        ends: list[StreamEnd] = []
-        shown: list[bytes] = []
-        for name, output in zip(("stdout", "stderr"), self._outputs, strict=True):
-            head, tail = (b"", b"") if self._abandoned else output.shown()
-            shown += [head, tail]
-            path = None
-            if self._abandoned:
-                output.spill.discard()
-            else:
-                path = output.spill.keep(stream=name, total=output.total)
-            ends.append(
-                StreamEnd(bytes=output.total, head=len(head), tail=len(tail), path=path, error=output.spill.error)
-            )
-            output.drop()
-        final = Final(
-            exit_code=124 if timed_out or self._exit_code is None else self._exit_code,
-            timed_out=timed_out,
-            duration=self._ended - self._started,
-            stdout=ends[0],
-            stderr=ends[1],
-            limit_hit=None if timed_out else self._limit_hit(),
-            idle=idle,
-            gone=gone,
+        stdout, stderr = (
+            self._end_of(name, output) for name, output in zip(("stdout", "stderr"), self._outputs, strict=True)
         )
-        self._channel.post(FINAL, pack_final(final), *shown)
+        final: Final = {
+            "exit_code": 124 if timed_out or self._exit_code is None else self._exit_code,
+            "timed_out": timed_out,
+            "duration": self._ended - self._started,
+            "stdout": stdout,
+            "stderr": stderr,
+            "limit_hit": None if timed_out else self._limit_hit(),
+            "idle": idle,
+            "gone": gone,
+        }
+        self._channel.post(FINAL, pack(final))
+
+    def _end_of(self, name: str, output: Output) -> StreamEnd:
+        """Takes leave of one stream: what comes later is read away."""
+        head, tail = (b"", b"") if self._abandoned else output.shown()
+        path = None
+        if self._abandoned:
+            output.spill.discard()  # nobody will learn its name
+        else:
+            path = output.spill.keep(stream=name, total=output.total)
+        output.drop()
+        return {"total": output.total, "head": head, "tail": tail, "path": path, "error": output.spill.error}
 
     def _look_after(self, *, doomed: bool) -> None:
         """Stays for what the command left in the background: reads its output away and collects it."""
@@ -235,7 +250,16 @@ class _Run:
             else:
                 self._step(_LONG)
 
-    def _close(self) -> None:
+    def _close_start(self) -> None:
+        """Closes what only the start of the command needs."""
+        for fd in (self._cwd, *self._stdio):
+            if fd >= 0:
+                os.close(fd)
+        self._cwd, self._stdio = -1, []
+
+    def close(self) -> None:
+        """Closes all that is open."""
+        self._close_start()
         for end in (*self._outputs, self._input):
             if end is not None:
                 end.close()
@@ -262,7 +286,7 @@ class _Run:
         for fd, events, handler in self._sources():
             poll.register(fd, events)
             handlers[fd] = handler
-        for fd, _events in poll.poll(math.ceil(min(wait, _LONG) * 1000)):
+        for fd, _events in poll.poll(int(min(wait, _LONG) * 1000) + 1 if wait > 0 else 0):
             handlers[fd]()
         self._take_orders()
         self._tree.reap()
@@ -271,18 +295,22 @@ class _Run:
             self._exit_code = 128 - code if code < 0 else code
         return sum(output.taken for output in self._outputs) - before
 
-    def _sources(self) -> Iterator[_Source]:
+    def _sources(self) -> Iterator[tuple[int, int, Callable[[], object]]]:
         if not self._channel.at_end:
             events = select.POLLIN | (select.POLLOUT if self._channel.pending else 0)
             yield self._channel.fileno(), events, self._talk
         if self._wake is not None:
-            yield self._wake, select.POLLIN, partial(os.read, self._wake, 4096)
+            yield self._wake, select.POLLIN, self._clear_wake
         if not self._paused:
             for output in self._outputs:
                 if output.open:
                     yield output.fd, select.POLLIN, output.read
-        if self._input is not None and self._input.open:
+        if self._input is not None and self._input.fd >= 0:
             yield self._input.fd, select.POLLOUT, self._input.feed
+
+    def _clear_wake(self) -> None:
+        if self._wake is not None:
+            os.read(self._wake, 4096)
 
     def _talk(self) -> None:
         self._channel.flush()
@@ -290,21 +318,26 @@ class _Run:
 
     def _take_orders(self) -> None:
         inbox = self._channel.inbox
-        while inbox and inbox[0].kind != REQUEST:
-            kind = inbox.popleft().kind
+        while inbox and inbox[0][0] != REQUEST:
+            kind = inbox.pop(0)[0]
             self._killed = self._killed or kind == KILL
             self._detached = self._detached or kind == DETACH
 
     def _limit_hit(self) -> str | None:
         """Which limit ended the command or a child whose death its shell passed on."""
+        limits = self._request["limits"]
         signals = self._tree.fatal_signals | {(self._exit_code or 0) - 128}
-        if "file_size" in self._limits and signal.SIGXFSZ in signals:
+        if "file_size" in limits and signal.SIGXFSZ in signals:
             return "file_size"
-        cpu_seconds = self._limits.get("cpu_seconds", math.inf)
+        cpu_seconds = limits.get("cpu_seconds", _NEVER)
         # A process that ignores SIGXCPU is killed by SIGKILL, which anybody may have sent: its time tells.
         if signal.SIGXCPU in signals or (signal.SIGKILL in signals and self._tree.cpu_seconds >= cpu_seconds):
-            return "cpu_seconds" if "cpu_seconds" in self._limits else None
+            return "cpu_seconds" if "cpu_seconds" in limits else None
         return None
+
+
+def _forward(channel: Channel, kind: bytes) -> Callable[[bytes], None]:
+    return lambda data: channel.post(kind, data)
 
 
 def _prepare(cwd: int | None, limits: dict[str, int]) -> None:
