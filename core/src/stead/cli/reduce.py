@@ -12,6 +12,7 @@ from stead import sync
 from stead.cli.common import ConfigOption, EnvOption, JsonOption, open_named, print_json, printable
 from stead.cli.transcript import Replay, read_transcript, replay
 from stead.config import load_config
+from stead.errors import SteadError
 from stead.reducer import Decision, ReducerConfig
 from stead.reducer.messages.detect import FORMATS
 
@@ -68,11 +69,11 @@ def reduce(  # noqa: PLR0913, PLR0917 - one parameter an option
     with open_named(None if name is None else str(name), config) as environment:
         found = sync.run(lambda: replay(environment.environment, settings, source))
     if output is not None:
-        output.write_text(json_module.dumps(source.with_messages(found.reduced), ensure_ascii=False, indent=1) + "\n")
+        _write(output, json_module.dumps(source.with_messages(found.reduced), indent=1) + "\n")
     if report is not None:
         from stead.cli.report_page import report_page
 
-        report.write_text(report_page(found, title=str(transcript)), encoding="utf-8")
+        _write(report, report_page(found, title=str(transcript)))
     if json:
         print_json(_as_data(found))
     else:
@@ -87,6 +88,13 @@ def _settings(section: Mapping[str, object], given: Mapping[str, Any]) -> Reduce
     if "max_tokens_for_clear" in wanted and "clear_target_tokens" not in {*wanted, *section}:
         wanted["clear_target_tokens"] = None
     return dataclasses.replace(settings, **wanted)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SteadError(f"{path}: {error.strerror}") from error
 
 
 def _as_data(found: Replay) -> dict[str, Any]:

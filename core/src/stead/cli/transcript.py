@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stead.environment import Environment
-from stead.errors import ConfigError
+from stead.errors import ConfigError, SteadError
 from stead.reducer import Decision, Reducer, ReducerConfig, Report, ToolCall
 from stead.reducer.ledger import Ledger
 from stead.reducer.messages.codec import Codec
@@ -74,9 +74,12 @@ def read_transcript(path: Path) -> Transcript:
 
     Raises:
         ConfigError: It is none of these.
-        OSError: It cannot be read.
+        SteadError: It cannot be read.
     """
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SteadError(f"{path}: {error.strerror}") from error
     data = _parsed(text, str(path))
     if isinstance(data, list):
         return Transcript(data)
