@@ -10,12 +10,16 @@ from stead.environment import Environment
 
 __all__ = ["DirectoryDoor", "Fault", "Faults", "Raw", "RawDoor"]
 
-Fault = Literal["cut", "reset", "denied", "unavailable", "lost", "silent", "full"]
+Fault = Literal[
+    "cut", "reset", "denied", "unavailable", "lost", "silent", "full", "throttled", "expired", "no-store", "corrupt"
+]
 """What a `faulty` fixture can be asked for.
 
 `cut`: every body ends before its announced length. `reset`: the connection breaks in the middle of a body. `denied`: the
 credentials are refused. `unavailable`: the service gives no answer. `lost`: what runs commands is destroyed while one
-runs. `silent`: a command's answer never comes. `full`: there is no room for a write.
+runs. `silent`: a command's answer never comes. `full`: there is no room for a write. `throttled`: each kind of request
+is asked twice to come back later. `expired`: the credentials were good once. `no-store`: the bucket does not exist.
+`corrupt`: one byte of every body is another.
 """
 
 
@@ -23,7 +27,8 @@ runs. `silent`: a command's answer never comes. `full`: there is no room for a w
 class Raw(Protocol):
     """A back door to the files, so that a fault in writing cannot hide one in reading. Methods may be async.
 
-    Paths are relative to the environment's working directory.
+    Paths are relative to the environment's working directory. One that writes in parts may also have
+    `unfinished(folder)`: the names that were begun to be written and neither finished nor given up.
     """
 
     def read(self, path: str) -> bytes | Awaitable[bytes]:
@@ -76,6 +81,16 @@ class RawDoor:
     async def names(self, folder: str) -> list[str]:
         """Returns all names in a folder."""
         return sorted(cast("list[str]", await self._call("names", folder)))
+
+    async def unfinished(self, folder: str) -> list[str]:
+        """Returns the names of which parts are left.
+
+        Raises:
+            Locked: The back door cannot say.
+        """
+        if not hasattr(self._raw, "unfinished"):
+            raise Locked("the fixture raw has no method unfinished")
+        return sorted(cast("list[str]", await self._call("unfinished", folder)))
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         value = getattr(self._raw, method)(*arguments)

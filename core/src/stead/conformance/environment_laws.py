@@ -15,6 +15,7 @@ from stead.conformance.laws.life import LifeLaws
 from stead.conformance.laws.lines import LineLaws
 from stead.conformance.laws.listing import ListingLaws
 from stead.conformance.laws.meta import MetaLaws
+from stead.conformance.laws.object_store import ObjectStoreLaws
 from stead.conformance.laws.paths import PathLaws
 from stead.conformance.laws.read import ReadLaws
 from stead.conformance.laws.stream import StreamLaws
@@ -38,6 +39,7 @@ class EnvironmentLaws(
     EndLaws,
     ExecuteStreamLaws,
     ListingLaws,
+    ObjectStoreLaws,
     MetaLaws,
     LawSettings,
 ):

@@ -35,7 +35,8 @@ class LifeLaws(LawSettings):
             wrong_kind = name in _METHODS and not inspect.iscoroutinefunction(theirs)
             assert not wrong_kind, f"{name} is not an async def"
             have, need = inspect.signature(theirs).parameters, inspect.signature(ours).parameters
-            lacking = [n for n in need if n not in have or have[n].default != need[n].default]
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in have.values())
+            lacking = [n for n in need if (have[n].default != need[n].default if n in have else not takes_any)]
             assert not lacking, f"{name} lacks, or has another default for, {', '.join(lacking)}"
 
     @law("A2", started=False)
