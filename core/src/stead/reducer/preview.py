@@ -4,6 +4,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
+from stead.reducer.pieces import encoded
+
 __all__ = ["PREVIEWS", "Preview", "clean_text", "cut_blocks", "head_and_tail", "safe_cut"]
 
 Preview = Literal["text", "json", "table", "sample"]
@@ -18,7 +20,8 @@ _LONGEST_CLUSTER = 16
 def clean_text(text: str) -> str:
     """The text with lone surrogates replaced by U+FFFD; the same object if there are none."""
     try:
-        text.encode()
+        for _ in () if text.isascii() else encoded(text):
+            pass
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text

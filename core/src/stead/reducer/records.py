@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from stead.reducer.calls import Phase, ToolCall
+from stead.reducer.pieces import encoded
 
 __all__ = ["Kind", "OffloadRecord", "RecordIndex", "RecordName", "Stored", "hash_text", "parse_record_name"]
 
@@ -215,7 +216,10 @@ class RecordIndex:
 
 def hash_text(text: str) -> str:
     """SHA-256 of a text, in hex; lone surrogates count as what they are."""
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    hashed = hashlib.sha256()
+    for piece in encoded(text, "surrogatepass"):
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def _call_hash(call_id: str | None) -> str:

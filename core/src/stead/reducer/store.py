@@ -1,6 +1,7 @@
 """Writes the content of offloads of one session. Its record follows, and then (by the caller) the notice."""
 
 import asyncio
+import codecs
 import hashlib
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Coroutine
@@ -12,6 +13,7 @@ from stead.errors import FileExists, FileMissing, Unavailable
 from stead.reducer.calls import Phase, ToolCall
 from stead.reducer.frames import SUFFIX, FrameWriter
 from stead.reducer.names import offload_name
+from stead.reducer.pieces import Content, pieces_of
 from stead.reducer.reader import OffloadReader
 from stead.reducer.records import Stored
 from stead.reducer.session import SessionRecords, stop, within
@@ -65,7 +67,7 @@ class SessionStore:
         """`{root_dir}/{session}/trunc/{safe id}-{hash}`, or `clear` in place of `trunc`."""
         return f"{self.folder}/{_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}{suffix}"
 
-    async def put(self, call: ToolCall, content: bytes, path: str | None = None, *, suffix: str = "") -> Stored:
+    async def put(self, call: ToolCall, content: Content, path: str | None = None, *, suffix: str = "") -> Stored:
         """Stores content where nothing else is; equal content of the session is stored once.
 
         Args:
@@ -83,11 +85,11 @@ class SessionStore:
             known = await self._known(facts.sha256, path)
             if known is not None:
                 return known
-            data = content
+            data: Content = content
             if self._compress and not suffix:
                 data, frames = await asyncio.to_thread(_compressed, content)
                 suffix, facts = SUFFIX, facts._replace(encoding="zstd", frames=frames)
-            seconds = self._timeout + len(data) / _BYTES_PER_SECOND
+            seconds = self._timeout + facts.size / _BYTES_PER_SECOND
             target = path or self.default_path(call, facts.sha256, suffix)
             try:
                 await within(seconds, self._write_new(target, data))
@@ -99,7 +101,7 @@ class SessionStore:
                 await within(seconds, self._write_new(target, data))
             return self._done(facts._replace(path=target))
 
-    async def place(self, call: ToolCall, content: bytes) -> str:
+    async def place(self, call: ToolCall, content: Content) -> str:
         """Where `put` will store content, unless something else lies there.
 
         Args:
@@ -215,21 +217,24 @@ class SessionStore:
             return False
         return True
 
-    async def _write_new(self, path: str, content: bytes) -> None:
+    async def _write_new(self, path: str, content: Content) -> None:
         """Writes where nothing is; the same content there is as good.
 
         Raises:
             FileExists: Other content is there.
         """
-        if self.environment.capabilities.create_only:
+        capabilities = self.environment.capabilities
+        # A large text is encoded as it is written, where that saves a copy of it.
+        whole = content if len(content) <= _IN_THREAD or not capabilities.streaming_write else _each(content)
+        if capabilities.create_only:
             try:
-                await self.environment.write_file(path, content, if_absent=True)
+                await self.environment.write_file(path, whole, if_absent=True)
             except FileExists:
-                if not await self._holds(path, _one(content)):
+                if not await self._holds(path, _each(content)):
                     raise
         elif not await self._exists(path):
-            await self.environment.write_file(path, content)
-        elif not await self._holds(path, _one(content)):
+            await self.environment.write_file(path, whole)
+        elif not await self._holds(path, _each(content)):
             raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
 
     async def _holds(self, path: str, content: AsyncGenerator[bytes, None]) -> bool:
@@ -252,16 +257,24 @@ class _StoredAlreadyError(Exception):
     """Ends a streamed write whose content, as its end showed, is stored already."""
 
 
-async def _one(content: bytes) -> AsyncGenerator[bytes, None]:
-    if content:
-        yield content
+async def _each(content: Content) -> AsyncGenerator[bytes, None]:
+    for piece in pieces_of(content):
+        yield piece
 
 
-def _facts(content: bytes) -> Stored:
-    characters = len(content.decode(errors="replace"))
-    return Stored("", len(content), characters, hashlib.sha256(content).hexdigest())
+def _facts(content: Content) -> Stored:
+    hashed, size, characters = hashlib.sha256(), 0, 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces_of(content):
+        hashed.update(piece)
+        size += len(piece)
+        if isinstance(content, bytes):
+            characters += len(decoder.decode(piece))
+    characters += len(content) if isinstance(content, str) else len(decoder.decode(b"", final=True))
+    return Stored("", size, characters, hashed.hexdigest())
 
 
-def _compressed(content: bytes) -> tuple[bytes, tuple[int, ...]]:
+def _compressed(content: Content) -> tuple[bytes, tuple[int, ...]]:
     writer = FrameWriter()
-    return writer.feed(content) + writer.finish(), tuple(writer.sizes)
+    frames = [writer.feed(piece) for piece in pieces_of(content)]
+    return b"".join([*frames, writer.finish()]), tuple(writer.sizes)

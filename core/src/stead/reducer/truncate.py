@@ -87,22 +87,21 @@ class Truncation:
         text = self._clean(work.parts.joined())
         if known is not None and (texts := _recorded(known, text)) is not None:
             return texts, known.path
-        content = text.encode()
         if self._config.background_writes:
-            path = work.path or await store.place(work.call, content)
+            path = work.path or await store.place(work.call, text)
             texts, packed = self._shown(work, text, path)
-            self._context.in_background(self._write_later(work, content, path, texts, packed))
+            self._context.in_background(self._write_later(work, text, path, texts, packed))
             return texts, path
-        stored = await store.put(work.call, content, work.path)
+        stored = await store.put(work.call, text, work.path)
         texts, packed = self._shown(work, text, stored.path)
         await store.records.add(_record(work, stored, texts, packed))
         return texts, stored.path
 
-    async def _write_later(self, work: _Work, content: bytes, path: str, texts: Texts, packed: Any) -> None:
+    async def _write_later(self, work: _Work, text: str, path: str, texts: Texts, packed: Any) -> None:
         """Stores what a notice, which is out already, names; if that fails `clear` puts the result back."""
         store = self._context.needed_store(work.call)
         try:
-            stored = await store.put(work.call, content, path)
+            stored = await store.put(work.call, text, path)
             await store.records.add(_record(work, stored, texts, packed))
         except Exception as error:  # noqa: BLE001 - any environment's error is subject to the one policy
             shown = zip(work.parts.texts, texts, strict=True)
