@@ -77,9 +77,10 @@ def text_units(text: str) -> int:
     if not text.isascii():
         return _mixed_units(text)
     data = text.encode()
-    dense = _count(data, DENSE)
-    units = ASCII_WEIGHT * len(data) + DENSE_EXTRA * dense
-    return units + _blob_extra(data) if dense >= BLOB_LEAST_DIGITS else units
+    size = len(data)
+    dense = size - len(data.translate(None, DENSE))
+    units = ASCII_WEIGHT * size + DENSE_EXTRA * dense
+    return units + _blob_extra(data) if dense >= BLOB_LEAST_DIGITS and size >= BLOB_RUN else units
 
 
 def exact_counter(encoding: str = "o200k_base") -> TextCounter:

@@ -177,10 +177,9 @@ def _view_tokens(view: View, weigh: Callable[[str], int]) -> int:
     units = MESSAGE_TOKENS * UNIT
     for text in texts:
         units += weigh(text)
-    for call in calls:
-        units += CALL_TOKENS * UNIT + weigh(call.name) + weigh(_arguments_text(call.arguments))
-    for result in results:
-        content = result.content
+    for _, _, name, arguments, _, _ in calls:
+        units += CALL_TOKENS * UNIT + weigh(name) + weigh(arguments if type(arguments) is str else _text_of(arguments))
+    for _, _, _, content, _ in results:
         units += weigh(content) if type(content) is str else _content_units(content, weigh)
     if reasoning:
         units += sum(map(weigh, reasoning))
@@ -189,9 +188,7 @@ def _view_tokens(view: View, weigh: Callable[[str], int]) -> int:
     return -(-units // UNIT)
 
 
-def _arguments_text(arguments: Any) -> str:
-    if type(arguments) is str:
-        return arguments
+def _text_of(arguments: Any) -> str:
     return "" if arguments is None else json_text(arguments)
 
 

@@ -65,7 +65,7 @@ class Pairing:
         self._splits_turns = splits_turns
         self._current: Round | None = None
         # By id: the newest turn's exchange without a result, or several of them where one id has several calls.
-        self._waiting: dict[str, list[Exchange]] = {}
+        self._waiting: dict[str, Exchange | list[Exchange]] = {}
 
     def add(self, index: int, view: View) -> None:
         """Takes the next entry.
@@ -93,28 +93,31 @@ class Pairing:
 
     def _open(self, turn: Round, exchange: Exchange) -> None:
         turn.exchanges.append(exchange)
-        key = exchange.call.id or _name_key(exchange.call.name)
-        same = self._waiting.get(key)
-        if same is None:
-            self._waiting[key] = [exchange]
-        elif same[0].call_index >= turn.index:
+        call = exchange.call
+        key = call.id or _name_key(call.name)
+        same = self._waiting.setdefault(key, exchange)
+        if same is exchange:
+            return
+        first = same[0] if isinstance(same, list) else same
+        if first.call_index < turn.index:
+            # What waits under this id belongs to an older turn and was never answered: the id starts anew.
+            self._waiting[key] = exchange
+        elif isinstance(same, list):
             same.append(exchange)
-        else:  # what waits under this id belongs to an older turn and was never answered: the id starts anew
-            self._waiting[key] = [exchange]
+        else:
+            self._waiting[key] = [same, exchange]
 
     def _answered_by(self, result: Result) -> Exchange | None:
         key = result.id or _name_key(result.name or "")
-        same = self._waiting.get(key)
-        if same is None:
-            if result.id:
-                return None
-            near = _key_without_id(result.name, self._waiting)
-            if near is None:
-                return None
-            key, same = near, self._waiting[near]
-        if len(same) == 1:
-            del self._waiting[key]
-        return same.pop(0)
+        same = self._waiting.pop(key, None)
+        if same is None and not result.id:
+            key = _key_without_id(result.name, self._waiting) or key
+            same = self._waiting.pop(key, None)
+        if not isinstance(same, list):
+            return same
+        if len(same) > 1:
+            self._waiting[key] = same[1:]
+        return same[0]
 
 
 def pair_rounds(views: Iterable[View], *, splits_turns: bool = False) -> tuple[list[Round], list[tuple[int, Result]]]:
@@ -137,12 +140,13 @@ def _name_key(name: str) -> str:
     return f"\0{name}"
 
 
-def _key_without_id(name: str | None, waiting: dict[str, list[Exchange]]) -> str | None:
+def _key_without_id(name: str | None, waiting: dict[str, Exchange | list[Exchange]]) -> str | None:
     """Where a call waits that a result without an id can answer: one without an id too, in the newest turn, first."""
-    fitting = [key for key, same in waiting.items() if not name or same[0].call.name == name]
 
-    def nearness(key: str) -> tuple[bool, int, int]:
-        first = waiting[key][0]
+    def nearness(item: tuple[str, Exchange]) -> tuple[bool, int, int]:
+        key, first = item
         return key.startswith("\0"), first.call_index, -first.call.ordinal
 
-    return max(fitting, key=nearness, default=None)
+    firsts = [(key, same[0] if isinstance(same, list) else same) for key, same in waiting.items()]
+    fitting = [(key, first) for key, first in firsts if not name or first.call.name == name]
+    return max(fitting, key=nearness, default=(None, None))[0]
