@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from stead_local.command_input import output_limit
+from stead.command_input import output_limit
 from stead_local.limits import Limits
 
 __all__ = ["CommandOptions"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal, NoReturn
 
+from stead.command_input import check_variables, command_words, output_limit, stdin_bytes, timeout_seconds
 from stead.environment import PathLike
 from stead.errors import ConfigError, EnvironmentClosed, EnvironmentLost, Unavailable, Unsupported
 from stead.results import ExecutionResult, OutputChunk
-from stead_local.command_input import command_argv, command_stdin, command_variables, output_limit, timeout_seconds
 from stead_local.command_options import CommandOptions
 from stead_local.command_result import to_result
 from stead_local.errors import BACKEND, translated
@@ -48,7 +48,7 @@ class _Call:
     argv: list[bytes]
     variables: dict[bytes, bytes]
     cwd: PathLike | None
-    stdin: bytes | None
+    stdin: bytes
     timeout: float | None
     output_limit: int
     live: bool
@@ -128,10 +128,10 @@ class Commands:
     ) -> _Call:
         _refuse_windows()
         return _Call(
-            argv=command_argv(command, self._options.shell),
-            variables=self._variables(cwd) | command_variables(env),
+            argv=[_encoded(word) for word in command_words(command, self._options.shell)],
+            variables=self._variables(cwd) | {_encoded(k): _encoded(v) for k, v in check_variables(env).items()},
             cwd=cwd,
-            stdin=command_stdin(stdin),
+            stdin=stdin_bytes(stdin),
             timeout=timeout_seconds(timeout),
             output_limit=_output_limit(output_limit, self._options.output_limit),
             live=live,
@@ -252,6 +252,11 @@ class Commands:
 
 
 _output_limit = output_limit  # the argument of the same name hides it
+
+
+def _encoded(text: str) -> bytes:
+    # As the system's own names: bytes that are no UTF-8 travel as surrogates.
+    return text.encode("utf-8", "surrogateescape")
 
 
 async def _idle_at_end(keeper: Keeper) -> bool:

@@ -25,13 +25,14 @@ _PAUSE = 0.001
 class Process:
     """One line of the process table."""
 
-    __slots__ = ("group", "parent", "pid", "started", "zombie")
+    __slots__ = ("group", "parent", "pid", "started", "state")
 
-    def __init__(self, pid: int, parent: int, group: int, *, zombie: bool = False, started: bytes = b"") -> None:
+    def __init__(self, pid: int, parent: int, group: int, *, state: bytes = b"", started: bytes = b"") -> None:
         self.pid = pid
         self.parent = parent
         self.group = group
-        self.zombie = zombie
+        self.state = state
+        """One letter as in /proc (Z is a zombie), empty where the system does not say."""
         self.started = started
         """Tells two processes with the same pid apart; empty where the system does not say."""
 
@@ -66,6 +67,10 @@ class Tree:
     def kill(self) -> int:
         """Kills (SIGKILL) whom it can reach now; returns how many of them were new since the last call."""
         raise NotImplementedError
+
+    def is_busy(self) -> bool:
+        """Whether a child is at work at this moment, rather than waiting for something."""
+        return False
 
     def _note(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
         """Takes down how one process ended."""
@@ -139,6 +144,10 @@ class SubreaperTree(Tree):
                 return
             self._seen.discard(pid)
             self._note(pid, status, usage)
+
+    def is_busy(self) -> bool:
+        found = (_process(pid) for pid in children())
+        return any(process is not None and process.state in (b"R", b"D") for process in found)
 
     def terminate(self) -> None:
         below = list(_descendants(process_table(), {os.getpid()}))
@@ -242,18 +251,18 @@ def process_table() -> list[Process]:
     """Returns every process that can be seen."""
     if not os.path.isdir("/proc/self"):
         return _process_table_of_ps()
-    infos = (_process_info(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    infos = (_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [process for process in infos if process is not None]
 
 
-def _process_info(pid: int) -> Process | None:
+def _process(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The command name comes in brackets and may hold anything, brackets too.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return Process(pid, int(fields[1]), int(fields[2]), zombie=fields[0] == b"Z", started=fields[19])
+    return Process(pid, int(fields[1]), int(fields[2]), state=fields[0], started=fields[19])
 
 
 def _process_table_of_ps() -> list[Process]:
@@ -285,8 +294,8 @@ def _is_same(process: Process) -> bool:
     """Says whether that very process still exists."""
     if not os.path.isdir("/proc/self"):
         return _quietly(os.kill, process.pid, 0)
-    now = _process_info(process.pid)
-    return now is not None and not now.zombie and now.started == process.started
+    now = _process(process.pid)
+    return now is not None and now.state != b"Z" and now.started == process.started
 
 
 def _quietly(call: Callable[..., Any], *arguments: int) -> bool:

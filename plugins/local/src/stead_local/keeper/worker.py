@@ -31,8 +31,8 @@ _LAST_PATIENCE = 5.0
 """Seconds of killing after the environment is gone."""
 _QUIET = 0.05
 _DRAIN = 0.5
-"""After the command's own end its pipes are read until they were quiet for `_QUIET` seconds, at most for `_DRAIN`: the
-last lines of a `tee` or a process substitution come from children that end a moment later."""
+"""After the command's own end its pipes are read until they were quiet for `_QUIET` seconds and no child is at work, at
+most for `_DRAIN`: the last lines of a `tee` or a process substitution come from children that end a moment later."""
 _LIVE_BACKLOG = 256 << 10
 """Bytes of live output that wait for a slow reader before the command's pipes are left to fill up."""
 _TICK = 0.01
@@ -205,10 +205,11 @@ class _Run:
                 now = time.monotonic()
                 quiet, end = now + _QUIET, now + _DRAIN
                 continue
-            left = min(quiet, end) - time.monotonic()
-            if left <= 0 and owed <= 0:
+            now = time.monotonic()
+            if owed <= 0 and (now >= end or (now >= quiet and not self._tree.is_busy())):
                 return
-            taken = self._step(max(left, 0))
+            left = (quiet if now < quiet else now + _TICK) - now
+            taken = self._step(left)
             owed = owed - taken if taken else 0
             if taken:
                 quiet = time.monotonic() + _QUIET

@@ -1,56 +1,63 @@
-"""What a caller may ask of `execute`, checked before anything is started.
+"""What a caller may ask of `execute`, checked before anything is started. For authors of environments.
 
-The checks take `object`: they are there for callers whose types are not checked.
+The checks take `object`: they are there for callers whose types nobody checks.
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 
-__all__ = ["command_argv", "command_stdin", "command_variables", "output_limit", "timeout_seconds"]
+__all__ = ["check_variables", "command_words", "output_limit", "stdin_bytes", "timeout_seconds"]
 
 _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes of one argument, less its NUL: Linux refuses more (MAX_ARG_STRLEN), whatever the total."""
-_PIECE = 120 * 1024
+_PIECE = 30_000
+"""Characters of one piece of a longer script."""
 _BYTES: tuple[type, ...] = (bytes, bytearray, memoryview)
 
 
-def command_argv(command: object, shell: str) -> list[bytes]:
+def command_words(command: object, shell: str) -> list[str]:
     """Turns a command into argv.
 
     Args:
         command: Text for the shell, or argv.
         shell: The shell's path.
 
+    Returns:
+        The words. Text may be longer than one argument of a program can be.
+
     Raises:
         TypeError: It is neither `str` nor a sequence of `str`.
-        ValueError: It is empty, holds NUL, or a surrogate that stands for no byte.
+        ValueError: It is empty, or holds NUL.
     """
     if isinstance(command, str):
         if not command.strip():
             raise ValueError("the command is empty")
-        return _shell_argv(_encoded("command", command), os.fsencode(shell))
+        _refuse_nul("command", command)
+        return _shell_words(command, shell)
     if not isinstance(command, Sequence) or isinstance(command, _BYTES):
         raise TypeError(f"command must be a str or a sequence of str, not {type(command).__name__}")
-    for argument in command:
-        if not isinstance(argument, str):
-            raise TypeError(f"each argument must be a str, not {argument!r}")
-    if not command or not command[0]:
+    words = []
+    for word in command:
+        if not isinstance(word, str):
+            raise TypeError(f"each argument must be a str, not {word!r}")
+        _refuse_nul("argument", word)
+        words.append(word)
+    if not words or not words[0]:
         raise ValueError("the command is empty: argv needs the name of a program")
-    return [_encoded("argument", argument) for argument in command]
+    return words
 
 
-def _shell_argv(text: bytes, shell: bytes) -> list[bytes]:
-    if len(text) <= _LONGEST_ARGUMENT:
-        return [shell, b"-c", text]
+def _shell_words(text: str, shell: str) -> list[str]:
+    if len(text.encode(errors="replace")) <= _LONGEST_ARGUMENT:
+        return [shell, "-c", text]
     # One argument cannot be that long, several can: the shell joins them again.
     pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     joined = "".join(f"${{{number}}}" for number in range(1, len(pieces) + 1))
-    return [shell, b"-c", f'eval "shift $#;{joined}"'.encode(), shell, *pieces]
+    return [shell, "-c", f'eval "shift $#;{joined}"', shell, *pieces]
 
 
-def command_variables(env: object) -> dict[bytes, bytes]:
-    """Encodes the caller's variables.
+def check_variables(env: object) -> dict[str, str]:
+    """Copies the caller's variables; None is none.
 
     Raises:
         TypeError: It is no mapping of `str` to `str`.
@@ -60,26 +67,29 @@ def command_variables(env: object) -> dict[bytes, bytes]:
         return {}
     if not isinstance(env, Mapping):
         raise TypeError(f"env must be a mapping, not {type(env).__name__}")
-    encoded = {}
+    checked = {}
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             # The value may be a secret: it is not repeated.
             raise TypeError(f"env must map str to str; the entry {name!r} does not")
         if not name or "=" in name:
             raise ValueError(f"{name!r} cannot be the name of a variable")
-        encoded[_encoded("variable name", name)] = _encoded(f"value of {name}", value, show=False)
-    return encoded
+        _refuse_nul("variable name", name)
+        if "\0" in value:
+            raise ValueError(f"the value of {name} holds NUL")
+        checked[name] = value
+    return checked
 
 
-def command_stdin(stdin: object) -> bytes | None:
-    """Encodes what the command can read.
+def stdin_bytes(stdin: object) -> bytes:
+    """Encodes what the command can read; None is nothing.
 
     Raises:
         TypeError: It is neither text nor bytes.
         UnicodeEncodeError: It holds a lone surrogate.
     """
     if stdin is None:
-        return None
+        return b""
     if isinstance(stdin, str):
         return stdin.encode()
     if isinstance(stdin, bytes | bytearray | memoryview):
@@ -119,8 +129,6 @@ def output_limit(limit: object, default: int) -> int:
     return limit
 
 
-def _encoded(what: str, text: str, *, show: bool = True) -> bytes:
+def _refuse_nul(what: str, text: str) -> None:
     if "\0" in text:
-        raise ValueError(f"the {what} {text[:40]!r} holds NUL" if show else f"the {what} holds NUL")
-    # As the system's own names: bytes that are no UTF-8 travel as surrogates.
-    return text.encode("utf-8", "surrogateescape")
+        raise ValueError(f"the {what} {text[:40]!r} holds NUL")
