@@ -33,18 +33,17 @@ def cleared_arguments(call: Call, marker: Callable[[int], str]) -> Any:
         call: From a view. What the provider signed, and what is no object, stays.
         marker: The text for a value of so many characters.
     """
-    if call.signed or call.arguments is None:
+    arguments = call.arguments
+    if arguments is None or call.signed or (isinstance(arguments, str) and len(arguments) <= _LEAST_CHARS):
         return None
     if call.form == "text":
         text = arguments_text(call)
         return marker(len(text)) if len(text) > _LEAST_CHARS else None
-    if isinstance(call.arguments, str) and len(call.arguments) <= _LEAST_CHARS:
+    values = argument_object(call)
+    if values is None or len(arguments_text(call)) <= _LEAST_CHARS:
         return None
-    arguments = argument_object(call)
-    if arguments is None or len(arguments_text(call)) <= _LEAST_CHARS:
-        return None
-    cleared = {key: _cleared_value(value, marker) for key, value in arguments.items()}
-    return cleared if any(cleared[key] is not value for key, value in arguments.items()) else None
+    cleared = {key: _cleared_value(value, marker) for key, value in values.items()}
+    return cleared if any(cleared[key] is not value for key, value in values.items()) else None
 
 
 def _cleared_value(value: Any, marker: Callable[[int], str]) -> Any:

@@ -85,11 +85,11 @@ class Clearing:
         """Reads the list, with all that was reduced before in its place again."""
         if self._context.undo:
             messages = with_undone(messages, self._context.undo, self._config.message_format)
-        history = self._histories.find(messages)
-        if history is None:
-            history = History(self.meter, self._config.message_format)
+        found = self._histories.find(messages)
+        history, known = found or (History(self.meter, self._config.message_format), (False, 0))
+        if found is None:
             self._histories.add(history)
-        start = history.take(messages)
+        start = history.take(messages, known)
         reading = await history.ledger.read(history.outputs, tools)
         warnings = []
         try:
@@ -256,8 +256,8 @@ class Clearing:
         done = action == "reduced"
         return Decision(
             phase="clear",
-            tool=edit.call.name,
-            call_id=edit.call.id,
+            tool=edit.tool,
+            call_id=edit.exchange.call.id,
             action=action,
             reason=reason,
             before_chars=edit.characters,

@@ -13,9 +13,10 @@ from stead.reducer.media import MediaPart, media_part
 from stead.reducer.messages.blocks import block_text
 from stead.reducer.messages.pairing import Exchange
 
-__all__ = ["NOWHERE", "Edit", "Paths", "fill_in", "plan_edit"]
+__all__ = ["NOWHERE", "Edit", "Paths", "ask_for_edit", "fill_in", "plan_edit"]
 
-_SURELY_SHORTER = 8
+_SURELY_SHORTER = 5
+NOT_SHORTER = "no notice is shorter"
 _MEDIA_NAMED = 5
 _UNKNOWN_HASH = "0" * 64
 
@@ -36,10 +37,12 @@ class Edit:
     """One exchange on its way to be cleared.
 
     Attributes:
-        call: What handlers and path generators get.
+        session: The reducer's session.
+        tool: The tool's name.
         exchange: The call and its result.
         ordinal: Which of several exchanges of the history with this call id it is.
         texts: The result's text by block; None for an opaque one.
+        characters: Characters of all of it.
         media: The opaque blocks, where they are taken out too.
         answer: What a handler wants; None is the built-in way.
         own_path: Where the caller wants the result stored.
@@ -48,13 +51,33 @@ class Edit:
         arguments: The new arguments; None leaves the old ones.
     """
 
-    __slots__ = ("answer", "arguments", "call", "exchange", "media", "ordinal", "own_path", "paths", "result", "texts")
+    __slots__ = (
+        "answer",
+        "arguments",
+        "characters",
+        "exchange",
+        "media",
+        "ordinal",
+        "own_path",
+        "paths",
+        "result",
+        "session",
+        "texts",
+        "tool",
+    )
 
-    def __init__(self, call: ToolCall, exchange: Exchange, ordinal: int, texts: tuple[str | None, ...]) -> None:
-        self.call = call
+    def __init__(self, session: str, tool: str, exchange: Exchange, ordinal: int) -> None:
+        content = exchange.result.content if exchange.result is not None else ""
+        self.session = session
+        self.tool = tool
         self.exchange = exchange
         self.ordinal = ordinal
-        self.texts = texts
+        self.texts: tuple[str | None, ...]
+        if isinstance(content, str):
+            self.texts, self.characters = (content,), len(content)
+        else:
+            self.texts = tuple([block_text(block) for block in content])
+            self.characters = sum([len(text) for text in self.texts if text])
         self.media: list[MediaPart] = []
         self.answer: Reduced | None = None
         self.own_path: str | None = None
@@ -63,21 +86,19 @@ class Edit:
         self.arguments: Any = None
 
     @property
-    def characters(self) -> int:
-        """Characters of the result's text."""
-        return sum([len(text) for text in self.texts if text])
+    def call(self) -> ToolCall:
+        """What handlers and path generators get."""
+        return ToolCall(self.exchange.call.id, self.tool, self.exchange.call.arguments, "clear", self.session)
 
     def settle(self) -> None:
-        """Lets the exchange hold what it was replaced with, so that nobody keeps the old content alive."""
-        result = self.exchange.result
-        if result is not None and self.result is not None:
-            self.exchange.result = result._replace(content=self.result)
+        """Lets go of the old content: the ledger keeps its exchanges as long as the history lives."""
+        self.exchange.result = None
         if self.arguments is not None:
-            self.exchange.call = self.exchange.call._replace(arguments=self.arguments)
+            self.exchange.call = self.exchange.call._replace(arguments=None)
 
 
-async def plan_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str:  # noqa: PLR0911 - one reason a line
-    """The edit of an answered exchange, or the reason why it is left alone.
+def plan_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str | None:
+    """The edit of an answered exchange, the reason why it is left alone, or None if the caller's code has to be asked.
 
     Args:
         context: The reducer's settings and means.
@@ -92,17 +113,31 @@ async def plan_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit 
         return rule
     if result.is_error and context.config.clear_keep_errors:
         return "the result is an error"
-    content = result.content
-    texts = (content,) if isinstance(content, str) else tuple([block_text(block) for block in content])
-    call = ToolCall(exchange.call.id, tool, exchange.call.arguments, "clear", context.session)
-    edit = Edit(call, exchange, ordinal, texts)
+    if rule.handler is not None or context.config.gen_clear_offload_file_path is not None:
+        return None
+    edit = Edit(context.session, tool, exchange, ordinal)
+    return edit if _built_in(context, edit) else NOT_SHORTER
+
+
+async def ask_for_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str:
+    """As `plan_edit`, where a handler or a path generator of the caller's has to be asked.
+
+    Args:
+        context: The reducer's settings and means.
+        exchange: A call with its result.
+        ordinal: As in `Edit`.
+    """
+    tool = exchange.call.name or "tool"
+    rule = context.rule("clear", tool)
+    edit = Edit(context.session, tool, exchange, ordinal)
+    if isinstance(rule, str) or exchange.result is None:
+        return "nothing is to be done"
     if rule.handler is None:
-        if context.config.gen_clear_offload_file_path is not None:
-            edit.own_path = await own_path(context.config.gen_clear_offload_file_path, call)
-        return edit if _built_in(context, edit) else "no notice is shorter"
+        edit.own_path = await own_path(context.config.gen_clear_offload_file_path, edit.call)
+        return edit if _built_in(context, edit) else NOT_SHORTER
     if await _is_handled(context, edit):
         return "its handler reduced it before"
-    answer = await rule.handler(call, content)
+    answer = await rule.handler(edit.call, exchange.result.content)
     if answer is None:
         return "its handler left it"
     if not isinstance(answer, Reduced):
@@ -132,7 +167,7 @@ def fill_in(context: Context, edit: Edit, *, result: bool = True, arguments: boo
 
 async def _is_handled(context: Context, edit: Edit) -> bool:
     """True for what a handler made in an earlier pass: it is never asked about its own work."""
-    store = context.store_for(edit.call.name)
+    store = context.store_for(edit.tool)
     if store is None or None in edit.texts:
         return False
     record = await store.records.of_replacement(texts_hash(edit.texts))
@@ -144,10 +179,11 @@ def _built_in(context: Context, edit: Edit) -> bool:
     if None in edit.texts and edit.exchange.result is not None:
         blocks = zip(edit.exchange.result.content, edit.texts, strict=True)
         edit.media = [media_part(block) for block, text in blocks if text is None]
-    store = context.store_for(edit.call.name)
+    store = context.store_for(edit.tool)
     if store is not None:
-        path = store.default_path(edit.call, _UNKNOWN_HASH, store.text_suffix)
-        media = [store.default_path(edit.call, _UNKNOWN_HASH, p.suffix) for p in edit.media if p.data is not None]
+        call = edit.call
+        path = store.default_path(call, _UNKNOWN_HASH, store.text_suffix)
+        media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
         edit.paths = Paths(edit.own_path or path, path, tuple(media))
     fill_in(context, edit, arguments=context.config.clear_tool_arguments)
     if not edit.media and not _is_shorter(str(edit.result), edit):
@@ -156,7 +192,7 @@ def _built_in(context: Context, edit: Edit) -> bool:
 
 
 def _placeholder(context: Context, edit: Edit) -> str:
-    notices, tool, paths = context.notices, shown_name(edit.call.name), edit.paths
+    notices, tool, paths = context.notices, shown_name(edit.tool), edit.paths
     if paths.result is None:
         return notices.cleared_unsaved.format(tool=tool, characters=edit.characters)
     reader = context.config.read_file_tool_name
@@ -171,7 +207,7 @@ def _placeholder(context: Context, edit: Edit) -> str:
 
 
 def _markers(context: Context, edit: Edit) -> Any:
-    notices, tool, path = context.notices, shown_name(edit.call.name), edit.paths.arguments
+    notices, tool, path = context.notices, shown_name(edit.tool), edit.paths.arguments
 
     def marker(size: int) -> str:
         if path is None:
@@ -182,8 +218,9 @@ def _markers(context: Context, edit: Edit) -> Any:
 
 
 def _is_shorter(shown: str, edit: Edit) -> bool:
-    characters = edit.characters
-    if characters > _SURELY_SHORTER * len(shown):
+    # No character weighs less than a quarter of a token, and none of a notice much more than a whole one.
+    if edit.characters > _SURELY_SHORTER * len(shown):
         return True
-    tokens = sum(estimate_tokens(text) for text in edit.texts if text)
-    return len(shown) < characters and estimate_tokens(shown) < tokens
+    if len(shown) >= edit.characters:
+        return False
+    return estimate_tokens(shown) < sum(estimate_tokens(text) for text in edit.texts if text)

@@ -1,6 +1,5 @@
 """Message lists that came before: what they became, and which of a new list's entries are known already."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from stead.reducer.tokens import TokenMeter
 __all__ = ["Histories", "History"]
 
 _KEPT = 4
+_NEW_IN_A_TURN = 100
 
 
 class History:
@@ -41,27 +41,28 @@ class History:
         """
         for raw, before in ((False, self.outputs), (True, self._inputs)):
             size = len(before)
-            if not before or len(messages) < size - 1:
+            if size == 0 or len(messages) < size - 1 or (raw and before is self.outputs):
                 continue
+            if _starts_with(messages, before, size):
+                return raw, size
             # The newest entry may have been replaced by a longer one: streaming callers do that.
-            if size > 1 and not _same(before[:-1], messages):
-                continue
-            last_known = size <= len(messages) and _same(before[-1:], messages[size - 1 : size])
-            if last_known or size > 1:
-                return raw, size if last_known else size - 1
+            if size > 1 and _starts_with(messages, before, size - 1):
+                return raw, size - 1
         return False, 0
 
-    def take(self, messages: Sequence[Any]) -> int:
+    def take(self, messages: Sequence[Any], known: tuple[bool, int]) -> int:
         """Takes a list that goes on from this one, or any list if this is new.
 
         Args:
             messages: What the caller passes.
+            known: What `known` says of it.
 
         Returns:
             Index in `outputs` of the first entry that is new.
         """
-        raw, size = self.known(messages)
-        self._learn_format(messages[size:])
+        raw, size = known
+        new = list(messages[size:])
+        self._learn_format(new)
         before = self._inputs if raw else self.outputs
         dropped = len(before) - size
         start = len(self.outputs) - dropped
@@ -70,8 +71,8 @@ class History:
             self.exhausted.clear()
             self.outputs = list(messages)
         else:
-            self.outputs = [*self.outputs[:start], *messages[size:]]
-        self._inputs = list(messages)
+            self.outputs = [*self.outputs[:start], *new]
+        self._inputs = list(messages) if raw else self.outputs
         return start
 
     def _learn_format(self, messages: Sequence[Any]) -> None:
@@ -107,19 +108,22 @@ class Histories:
     def __init__(self) -> None:
         self._kept: list[History] = []
 
-    def find(self, messages: Sequence[Any]) -> History | None:
-        """The history that a list goes on from; None if it is another list.
+    def find(self, messages: Sequence[Any]) -> tuple[History, tuple[bool, int]] | None:
+        """The history that a list goes on from, and how; None if it is another list.
 
         Args:
             messages: What the caller passes.
         """
-        if not messages:
-            return None
-        found = max(self._kept, key=lambda history: history.known(messages)[1], default=None)
-        if found is None or not found.known(messages)[1]:
-            return None
-        self._kept.remove(found)
-        self._kept.append(found)
+        found = None
+        for history in reversed(self._kept):
+            known = history.known(messages)
+            if known[1] > (found[1][1] if found is not None else 0):
+                found = history, known
+            if known[1] >= len(messages) - _NEW_IN_A_TURN > 0:
+                break
+        if found is not None:
+            self._kept.remove(found[0])
+            self._kept.append(found[0])
         return found
 
     def forget(self, history: History) -> None:
@@ -139,9 +143,16 @@ class Histories:
         self._kept = [*self._kept[-_KEPT + 1 :], history]
 
 
-def _same(before: Sequence[Any], messages: Sequence[Any]) -> bool:
-    """True if `messages` starts with the entries of `before`: the same objects, or dicts with the same content."""
-    if all(map(operator.is_, before, messages)):
-        return len(before) <= len(messages)
-    # Objects of libraries compare slowly, and callers that make them anew are rare; dicts are often made anew.
-    return type(before[0]) is dict and len(before) <= len(messages) and all(map(operator.eq, before, messages))
+def _starts_with(messages: Sequence[Any], before: list[Any], size: int) -> bool:
+    """True if a list starts with the first entries of another: the same objects, or dicts with the same content."""
+    if len(messages) < size:
+        return False
+    # Comparing lists is the fastest look at many objects that are mostly the same. Objects of libraries that were all
+    # made anew compare slowly, slower than they are read: the two ends tell.
+    ends_are_same = messages[0] is before[0] and messages[size - 1] is before[size - 1]
+    if not ends_are_same and type(messages[0]) is not dict:
+        return False
+    try:
+        return (before if size == len(before) else before[:size]) == list(messages[:size])
+    except Exception:  # noqa: BLE001 - values inside messages may refuse to be compared, as arrays do
+        return False

@@ -77,7 +77,7 @@ class Repeater:
             return
         for edit in plan.edits:
             if edit.paths.result is None and edit.paths.arguments is None:
-                key = (edit.call.id, edit.ordinal, _size(edit.exchange))
+                key = (edit.exchange.call.id, edit.ordinal, _size(edit.exchange))
                 self._memory[key] = edit.result, edit.arguments
 
     def _is_suspect(self, exchange: Exchange) -> bool:

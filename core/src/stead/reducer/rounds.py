@@ -6,7 +6,7 @@ from typing import Any
 
 from stead.reducer.config import Rewriter
 from stead.reducer.context import Context
-from stead.reducer.edits import Edit, plan_edit
+from stead.reducer.edits import Edit, ask_for_edit, plan_edit
 from stead.reducer.ledger import Ledger
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Codec
@@ -96,6 +96,7 @@ class Rounds:
         self._rewritten = rewritten
         self._messages = messages
         self._counts = counts
+        self._rewriter = context.config.clear_message_rewriter
         self._estimates = not ledger.meter.is_custom
 
     async def plan(self, turn: Round, ordinals: Sequence[int]) -> RoundPlan:
@@ -106,8 +107,8 @@ class Rounds:
             ordinals: Which exchange of its call id each of the round's exchanges is.
         """
         plan = RoundPlan(turn)
-        if self._context.config.clear_message_rewriter is not None:
-            await self._rewrite(plan, self._context.config.clear_message_rewriter)
+        if self._rewriter is not None:
+            await self._rewrite(plan, self._rewriter)
         if plan.group is None:
             await self._add_edits(plan, turn.exchanges, ordinals)
         else:
@@ -129,23 +130,23 @@ class Rounds:
         changes = [(edit.exchange, edit.result, edit.arguments) for edit in plan.edits]
         plan.entries = edited_entries(self._ledger.codec, base, changes)
         plan.counts = {}
+        view, estimate = self._ledger.codec.view, self._ledger.meter.estimate
         for index, entry in plan.entries.items():
-            plan.counts[index] = self._estimate(entry) if self._estimates else await self._count(entry)
+            plan.counts[index] = estimate(view(entry)) if self._estimates else await self._count(entry)
         if plan.group is None:
             plan.gain = sum([self._counts[index] - count for index, count in plan.counts.items()])
         else:
             after = [plan.counts.get(i, None) or await self._count(entry) for i, entry in enumerate(plan.group)]
             plan.gain = sum(self._counts[index] for index in plan.indexes) - sum(after)
 
-    def _estimate(self, entry: Any) -> int:
-        return self._ledger.meter.estimate(self._ledger.codec.view(entry))
-
     async def _count(self, entry: Any) -> int:
         return await self._ledger.meter.count(entry, self._ledger.codec.view(entry))
 
     async def _add_edits(self, plan: RoundPlan, exchanges: Sequence[Exchange], ordinals: Sequence[int]) -> None:
         for exchange, ordinal in zip(exchanges, ordinals, strict=True):
-            edit = await plan_edit(self._context, exchange, ordinal)
+            edit = plan_edit(self._context, exchange, ordinal)
+            if edit is None:
+                edit = await ask_for_edit(self._context, exchange, ordinal)
             if isinstance(edit, str):
                 plan.kept.append((exchange, edit))
             else:

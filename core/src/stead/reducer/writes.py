@@ -105,7 +105,7 @@ async def store_group(context: Context, plan: RoundPlan, entries: Sequence[Any],
 def _stores(context: Context, edit: Edit) -> bool:
     if edit.answer is not None:
         return edit.answer.offload is not None
-    return context.store_for(edit.call.name) is not None
+    return context.store_for(edit.tool) is not None
 
 
 async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
