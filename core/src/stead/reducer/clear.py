@@ -17,7 +17,7 @@ from stead.reducer.history import Histories, History
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.pairing import Exchange
 from stead.reducer.repeat import Repeater, group_hash, spliced, with_undone
-from stead.reducer.rounds import Ordinals, RoundPlan, Rounds
+from stead.reducer.rounds import RoundPlan, Rounds
 from stead.reducer.tokens import TokenMeter
 from stead.reducer.writes import store_edits, store_group
 
@@ -150,7 +150,6 @@ class Clearing:
         """Plans rounds, the oldest first, until the target is reached; gives the tokens that they free."""
         retained = self._config.clear_retention_suffix_limit
         candidates = work.reading.rounds[: len(work.reading.rounds) - retained] if retained else work.reading.rounds
-        ordinals = Ordinals(work.reading.rounds)
         rounds = self._rounds(work)
         target, freed = self._config.clear_target_tokens or 0, 0
         for turn in candidates:
@@ -158,7 +157,7 @@ class Clearing:
                 break
             if turn.index in work.history.exhausted or not turn.complete:
                 continue
-            plan = await rounds.plan(turn, ordinals.of(turn))
+            plan = await rounds.plan(turn)
             if _worth_it(plan):
                 freed += plan.gain
                 work.plans.append(plan)

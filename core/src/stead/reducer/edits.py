@@ -40,7 +40,6 @@ class Edit:
         session: The reducer's session.
         tool: The tool's name.
         exchange: The call and its result.
-        ordinal: Which of several exchanges of the history with this call id it is.
         texts: The result's text by block; None for an opaque one.
         characters: Characters of all of it.
         media: The opaque blocks, where they are taken out too.
@@ -57,7 +56,6 @@ class Edit:
         "characters",
         "exchange",
         "media",
-        "ordinal",
         "own_path",
         "paths",
         "result",
@@ -66,12 +64,11 @@ class Edit:
         "tool",
     )
 
-    def __init__(self, session: str, tool: str, exchange: Exchange, ordinal: int) -> None:
+    def __init__(self, session: str, tool: str, exchange: Exchange) -> None:
         content = exchange.result.content if exchange.result is not None else ""
         self.session = session
         self.tool = tool
         self.exchange = exchange
-        self.ordinal = ordinal
         self.texts: tuple[str | None, ...]
         if isinstance(content, str):
             self.texts, self.characters = (content,), len(content)
@@ -97,13 +94,12 @@ class Edit:
             self.exchange.call = self.exchange.call._replace(arguments=None)
 
 
-def plan_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str | None:
+def plan_edit(context: Context, exchange: Exchange) -> Edit | str | None:
     """The edit of an answered exchange, the reason why it is left alone, or None if the caller's code has to be asked.
 
     Args:
         context: The reducer's settings and means.
         exchange: A call with its result.
-        ordinal: As in `Edit`.
     """
     result, tool = exchange.result, exchange.call.name or "tool"
     if result is None:
@@ -115,21 +111,20 @@ def plan_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str 
         return "the result is an error"
     if rule.handler is not None or context.config.gen_clear_offload_file_path is not None:
         return None
-    edit = Edit(context.session, tool, exchange, ordinal)
+    edit = Edit(context.session, tool, exchange)
     return edit if _built_in(context, edit) else NOT_SHORTER
 
 
-async def ask_for_edit(context: Context, exchange: Exchange, ordinal: int) -> Edit | str:
+async def ask_for_edit(context: Context, exchange: Exchange) -> Edit | str:
     """As `plan_edit`, where a handler or a path generator of the caller's has to be asked.
 
     Args:
         context: The reducer's settings and means.
         exchange: A call with its result.
-        ordinal: As in `Edit`.
     """
     tool = exchange.call.name or "tool"
     rule = context.rule("clear", tool)
-    edit = Edit(context.session, tool, exchange, ordinal)
+    edit = Edit(context.session, tool, exchange)
     if isinstance(rule, str) or exchange.result is None:
         return "nothing is to be done"
     if rule.handler is None:

@@ -12,7 +12,7 @@ from stead.reducer.messages.codec import Codec, Content
 from stead.reducer.messages.detect import find_codec
 from stead.reducer.messages.pairing import Exchange, Round
 from stead.reducer.records import OffloadRecord, hash_text
-from stead.reducer.rounds import Ordinals, RoundPlan, edited_entries, entry_hash
+from stead.reducer.rounds import RoundPlan, edited_entries, entry_hash
 from stead.reducer.writes import content_hash
 
 __all__ = ["Repeater", "group_hash", "spliced", "with_undone"]
@@ -48,16 +48,15 @@ class Repeater:
         for store in self._context.stores():
             await store.records.load()
         new = _since(reading.rounds, start)
-        ordinals = Ordinals(reading.rounds)
-        suspects = [(e, turn) for turn in new for e in turn.exchanges if e.result and self._is_suspect(e)]
+        suspects = [e for turn in new for e in turn.exchanges if e.result and self._is_suspect(e)]
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def known(exchange: Exchange, turn: Round) -> tuple[Any, Any]:
+        async def known(exchange: Exchange) -> tuple[Any, Any]:
             async with gate:
-                return await self._known(exchange, ordinals.of(turn)[turn.exchanges.index(exchange)])
+                return await self._known(exchange)
 
-        found = await asyncio.gather(*(known(exchange, turn) for exchange, turn in suspects))
-        edited = edited_entries(codec, messages, [(e, *new) for (e, _), new in zip(suspects, found, strict=True)])
+        found = await asyncio.gather(*map(known, suspects))
+        edited = edited_entries(codec, messages, [(e, *new) for e, new in zip(suspects, found, strict=True)])
         groups = await self._known_groups(messages, new)
         if not edited and not groups:
             return None
@@ -77,8 +76,7 @@ class Repeater:
             return
         for edit in plan.edits:
             if edit.paths.result is None and edit.paths.arguments is None:
-                key = (edit.exchange.call.id, edit.ordinal, _size(edit.exchange))
-                self._memory[key] = edit.result, edit.arguments
+                self._memory[_key(edit.exchange)] = edit.result, edit.arguments
 
     def _is_suspect(self, exchange: Exchange) -> bool:
         store = self._context.store_for(exchange.call.name or "tool")
@@ -88,9 +86,9 @@ class Repeater:
         known = records.has_call("cleared", call_id) or records.has_call("arguments", call_id)
         return known or bool(self._memory)
 
-    async def _known(self, exchange: Exchange, ordinal: int) -> tuple[Any, Any]:
+    async def _known(self, exchange: Exchange) -> tuple[Any, Any]:
         """What stands in place of the result and of the arguments; None for each that was not replaced."""
-        memory = self._memory.get((exchange.call.id, ordinal, _size(exchange)))
+        memory = self._memory.get(_key(exchange))
         store = self._context.store_for(exchange.call.name or "tool")
         if memory is not None or store is None or exchange.result is None:
             return memory or (None, None)
@@ -98,12 +96,12 @@ class Repeater:
         records, call_id = store.records, exchange.call.id
         if records.has_call("cleared", call_id):
             source = content_hash(exchange.result.content)
-            record = await records.of_source("cleared", call_id, source, ordinal=ordinal)
+            record = await records.of_source("cleared", call_id, source, ordinal=exchange.number)
             if record is not None:
                 result, arguments = record.replacement, record.handler_arguments
         if records.has_call("arguments", call_id):
             source = hash_text(arguments_text(exchange.call))
-            record = await records.of_source("arguments", call_id, source, ordinal=ordinal)
+            record = await records.of_source("arguments", call_id, source, ordinal=exchange.number)
             arguments = record.replacement if record is not None else arguments
         return result, arguments
 
@@ -200,6 +198,7 @@ def _since(rounds: Sequence[Round], start: int) -> list[Round]:
     return found[::-1]
 
 
-def _size(exchange: Exchange) -> int:
+def _key(exchange: Exchange) -> tuple[str | None, int, int]:
     content = exchange.result.content if exchange.result is not None else ""
-    return len(content) if isinstance(content, str) else len(json_text(content))
+    size = len(content) if isinstance(content, str) else len(json_text(content))
+    return exchange.call.id, exchange.number, size

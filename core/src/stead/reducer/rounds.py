@@ -13,7 +13,7 @@ from stead.reducer.messages.codec import Codec
 from stead.reducer.messages.pairing import Exchange, Round, pair_rounds
 from stead.reducer.records import hash_text
 
-__all__ = ["Ordinals", "RoundPlan", "Rounds", "edited_entries", "entry_hash"]
+__all__ = ["RoundPlan", "Rounds", "edited_entries", "entry_hash"]
 
 
 class RoundPlan:
@@ -48,35 +48,6 @@ class RoundPlan:
         return sorted(found)
 
 
-class Ordinals:
-    """Which of several exchanges with one call id each is, counted from the history's beginning.
-
-    Args:
-        rounds: All rounds of the history.
-    """
-
-    def __init__(self, rounds: Sequence[Round]) -> None:
-        self._rounds = iter(rounds)
-        self._seen: dict[str | None, int] = {}
-        self._known: dict[int, list[int]] = {}
-
-    def of(self, turn: Round) -> list[int]:
-        """The ordinals of a round's exchanges.
-
-        Args:
-            turn: One of the rounds.
-        """
-        while turn.index not in self._known:
-            passed = next(self._rounds)
-            self._known[passed.index] = [self._next(exchange.call.id) for exchange in passed.exchanges]
-        return self._known[turn.index]
-
-    def _next(self, call_id: str | None) -> int:
-        number = self._seen.get(call_id, 0)
-        self._seen[call_id] = number + 1
-        return number
-
-
 class Rounds:
     """Plans one pass over one history.
 
@@ -99,24 +70,25 @@ class Rounds:
         self._rewriter = context.config.clear_message_rewriter
         self._estimates = not ledger.meter.is_custom
 
-    async def plan(self, turn: Round, ordinals: Sequence[int]) -> RoundPlan:
+    async def plan(self, turn: Round) -> RoundPlan:
         """The plan of a complete round. Its gain is 0 if it is to be left.
 
         Args:
             turn: The round.
-            ordinals: Which exchange of its call id each of the round's exchanges is.
         """
         plan = RoundPlan(turn)
         if self._rewriter is not None:
             await self._rewrite(plan, self._rewriter)
         if plan.group is None:
-            await self._add_edits(plan, turn.exchanges, ordinals)
+            await self._add_edits(plan, turn.exchanges)
         else:
             views = [self._ledger.codec.view(message) for message in plan.group]
             inner, _ = pair_rounds(views, splits_turns=self._ledger.codec.splits_turns)
-            known = dict(zip([e.call.id for e in turn.exchanges], ordinals, strict=True))
-            exchanges = [e for part in inner if part.complete for e in part.exchanges]
-            await self._add_edits(plan, exchanges, [known.get(e.call.id, 0) for e in exchanges])
+            numbers = {exchange.call.id: exchange.number for exchange in turn.exchanges}
+            exchanges = [exchange for part in inner if part.complete for exchange in part.exchanges]
+            for exchange in exchanges:
+                exchange.number = numbers.get(exchange.call.id, 0)
+            await self._add_edits(plan, exchanges)
         await self.apply(plan)
         return plan
 
@@ -142,11 +114,11 @@ class Rounds:
     async def _count(self, entry: Any) -> int:
         return await self._ledger.meter.count(entry, self._ledger.codec.view(entry))
 
-    async def _add_edits(self, plan: RoundPlan, exchanges: Sequence[Exchange], ordinals: Sequence[int]) -> None:
-        for exchange, ordinal in zip(exchanges, ordinals, strict=True):
-            edit = plan_edit(self._context, exchange, ordinal)
+    async def _add_edits(self, plan: RoundPlan, exchanges: Sequence[Exchange]) -> None:
+        for exchange in exchanges:
+            edit = plan_edit(self._context, exchange)
             if edit is None:
-                edit = await ask_for_edit(self._context, exchange, ordinal)
+                edit = await ask_for_edit(self._context, exchange)
             if isinstance(edit, str):
                 plan.kept.append((exchange, edit))
             else:

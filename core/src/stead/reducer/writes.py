@@ -122,7 +122,7 @@ async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
         text = _clean(context, arguments_text(edit.exchange.call))
         stored = await store.put(edit.call, text.encode())
         source = hash_text(arguments_text(edit.exchange.call))
-        made.append(OffloadRecord.of("arguments", edit.call, stored, source_hash=source, ordinal=edit.ordinal))
+        made.append(OffloadRecord.of("arguments", edit.call, stored, source_hash=source, ordinal=edit.exchange.number))
         paths = dataclasses.replace(paths, arguments=stored.path)
     edit.paths = paths
     fill_in(context, edit, result=record is not None, arguments=clears_arguments)
@@ -137,7 +137,7 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         offload = edit.answer.offload
         data = clean_text(offload).encode() if isinstance(offload, str) else offload or b""
         stored = await store.put(edit.call, data, edit.own_path)
-        return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.ordinal)
+        return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     shown = texts_hash([text for text in edit.texts if text is not None])
     before = await store.records.of_replacement(shown)
     if before is not None and before.kind == "cleared" and not edit.media:
@@ -149,7 +149,7 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         stored = Stored(*fields)
     else:
         stored = await store.put(edit.call, _clean(context, _as_text(edit, media)).encode(), edit.own_path)
-    return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.ordinal, media=media)
+    return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number, media=media)
 
 
 async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:

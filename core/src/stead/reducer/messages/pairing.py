@@ -15,13 +15,15 @@ class Exchange:
         call: The call.
         result_index: Index of the entry that holds the result; None while the call is pending or was never answered.
         result: The result, or None.
+        number: Which of the history's calls with this id it is, from 0.
     """
 
-    __slots__ = ("call", "call_index", "result", "result_index")
+    __slots__ = ("call", "call_index", "number", "result", "result_index")
 
-    def __init__(self, call_index: int, call: Call) -> None:
+    def __init__(self, call_index: int, call: Call, number: int = 0) -> None:
         self.call_index = call_index
         self.call = call
+        self.number = number
         self.result_index: int | None = None
         self.result: Result | None = None
 
@@ -57,13 +59,14 @@ class Pairing:
         strays: The results that answer no call (strays, duplicates), each with the index of its entry.
     """
 
-    __slots__ = ("_current", "_splits_turns", "_waiting", "rounds", "strays")
+    __slots__ = ("_current", "_seen", "_splits_turns", "_waiting", "rounds", "strays")
 
     def __init__(self, *, splits_turns: bool = False) -> None:
         self.rounds: list[Round] = []
         self.strays: list[tuple[int, Result]] = []
         self._splits_turns = splits_turns
         self._current: Round | None = None
+        self._seen: dict[str | None, int] = {}
         # By id: the newest turn's exchange without a result, or several of them where one id has several calls.
         self._waiting: dict[str, Exchange | list[Exchange]] = {}
 
@@ -81,7 +84,9 @@ class Pairing:
                 turn = self._current = Round(index)
                 self.rounds.append(turn)
             for call in calls:
-                self._open(turn, Exchange(index, call))
+                number = self._seen.get(call.id, 0)
+                self._seen[call.id] = number + 1
+                self._open(turn, Exchange(index, call, number))
         elif role != "assistant":
             self._current = None
         for result in results:
