@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import sys
@@ -31,6 +32,7 @@ from stead_local.walk import Root
 
 __all__ = ["CommandOptions", "Commands", "Limits"]
 
+_log = logging.getLogger("stead.local")
 _CANCEL_PATIENCE = GRACE + 1.0
 """Seconds that a cancelled call waits for the end of its processes; the keeper goes on after that."""
 _SILENCE = 30.0
@@ -235,6 +237,8 @@ class Commands:
             self._pool.give_back(keeper, idle=True)
             _raise_failure(unpack(payload), call)
         final: Final = unpack(payload)
+        if not final["gone"]:
+            _log.warning("a process of a command withstands its end (another user's?); `close()` tries again")
         self._pool.give_back(keeper, idle=final["idle"])
         return to_result(final)
 

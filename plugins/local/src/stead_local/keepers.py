@@ -47,6 +47,8 @@ class Keeper:
         self._waiting: list[asyncio.Future[None]] = []
         self.heard = False
         """True once it has said anything."""
+        self.parent: ParentKeeper | None = None
+        """Who forks it; None for a thread."""
         _live.add(self)
 
     def request(self, payload: bytes, fds: list[int]) -> None:
@@ -197,6 +199,8 @@ class ParentKeeper:
     def abandon(self) -> None:
         """Lets it end by itself, and collects it in the background."""
         self.control.close()
+        if self._process.poll() is not None:
+            return
         try:
             threading.Thread(target=self._process.wait, name="stead-keeper-wait", daemon=True).start()
         except RuntimeError:  # no thread can start while the interpreter ends

@@ -32,6 +32,7 @@ class _Held(NamedTuple):
     looking_after: set[Keeper]
     """Those whose command left something in the background."""
     parents: list[ParentKeeper]
+    """One at most; a list, so that `abandon` finds it whenever it was started."""
 
     def abandon(self) -> None:
         """For an environment that was never closed: ends everything, without waiting."""
@@ -61,6 +62,7 @@ class KeeperPool:
             EnvironmentClosed: The pool is closed.
             Unavailable: No process can be started now.
         """
+        self._check_open()
         held = self._held
         for keeper in [keeper for keeper in held.looking_after if keeper.ended()]:
             self.drop(keeper)
@@ -82,21 +84,24 @@ class KeeperPool:
         self._held.busy.add(keeper)
         try:
             with theirs:
-                keeper.request(payload, fds)  # first, so that its parent can prepare it
-                await self._serve(theirs)
+                keeper.request(payload, fds)  # waits in the socket until the keeper is there
+                await self._serve(keeper, theirs)
+            self._check_open()
         except BaseException:
             self.drop(keeper)
             raise
-        if self.closed:
-            self.drop(keeper)
-            raise EnvironmentClosed("the environment was closed", backend=BACKEND, operation="execute")
         return keeper
 
-    async def _serve(self, sock: socket.socket) -> None:
-        """Has a keeper started at that end of a connection."""
+    def _check_open(self) -> None:
+        if self.closed:
+            raise EnvironmentClosed("the environment was closed", backend=BACKEND, operation="execute")
+
+    async def _serve(self, keeper: Keeper, sock: socket.socket) -> None:
+        """Has a keeper started at the other end of its connection."""
         if not self._in_threads:
             parent = self._living_parent()
             if parent is not None:
+                keeper.parent = parent
                 await parent.fork(sock)
                 return
             self._fall_back("there is no Python to run it")
@@ -105,22 +110,23 @@ class KeeperPool:
 
     def _living_parent(self) -> ParentKeeper | None:
         parents = self._held.parents
-        if not parents or not parents[-1].is_alive():
-            python = find_python()
-            if python is None:
-                return None
+        if parents and not parents[0].is_alive():
+            parents.pop().abandon()
+        if not parents and (python := find_python()) is not None:
             parents.append(ParentKeeper(python))
-        return parents[-1]
+        return parents[0] if parents else None
 
     def never_served(self, keeper: Keeper) -> bool:
         """Says whether a keeper ended because no keeper could be started at all; later ones are then threads."""
-        parents = self._held.parents
-        if self._in_threads or keeper.heard or not parents or parents[-1].is_alive() or parents[-1].ready:
+        parent = keeper.parent
+        if parent is None or keeper.heard or parent.is_alive() or parent.ready:
             return False
         self._fall_back("the Python that should run it ended at once")
         return True
 
     def _fall_back(self, reason: str) -> None:
+        if self._in_threads:
+            return
         self._in_threads = True
         warnings.warn(
             f"commands run without a keeper process ({reason}): on a timeout, a child that left its process group may "
