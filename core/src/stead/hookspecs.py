@@ -14,9 +14,18 @@ from stead.capabilities import Capabilities
 
 if TYPE_CHECKING:
     from stead.environment import Environment
+    from stead.posix.sandbox import Recreated
     from stead.reducer import Report
 
-__all__ = ["BackendSpec", "hookimpl", "hookspec", "stead_backend", "stead_environment_created", "stead_reduced"]
+__all__ = [
+    "BackendSpec",
+    "hookimpl",
+    "hookspec",
+    "stead_backend",
+    "stead_environment_created",
+    "stead_reduced",
+    "stead_sandbox_recreated",
+]
 
 PROJECT = "stead"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -64,4 +73,14 @@ def stead_reduced(report: "Report") -> None:
 
     Args:
         report: What was decided and why.
+    """
+
+
+@hookspec
+def stead_sandbox_recreated(environment: "Environment", event: "Recreated") -> None:
+    """Called after a lost sandbox was replaced by a new one, as its options asked for: the files in it are gone.
+
+    Args:
+        environment: The environment.
+        event: Which sandbox was lost, and which one replaces it.
     """

@@ -1,0 +1,3 @@
+# Says early what would be wrong with a write, before its content is sent.
+target
+answer ok "$place"

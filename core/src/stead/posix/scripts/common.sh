@@ -1,0 +1,26 @@
+# Shared by all scripts. What they work on comes in variables named STEAD_*, never as part of the text.
+# STEAD_ID marks the answer, STEAD_SCRATCH is our folder for temporary files, STEAD_DROP names what to remove from it.
+unset CDPATH
+
+# encode: standard input in plain letters; the first tells how.
+encode() {
+  if command -v base64 >/dev/null 2>&1; then printf b; base64; else printf x; od -An -v -tx1; fi
+}
+
+# reply WORD: sends the word and standard input between two marks that nothing else printed here can be taken for.
+reply() { printf '\n@%s %s ' "$STEAD_ID" "$1"; encode; printf ' @%s\n' "$STEAD_ID"; }
+
+# answer WORD: ends the script with a reply that has no more to say.
+answer() { printf '%s' "$2" | reply "$1"; exit 0; }
+
+# reply_file WORD FILE: as reply, from a file, which is fetched by its path if it is long. It is not needed afterwards.
+reply_file() {
+  size=$(wc -c < "$2") || answer error "the reply was lost"
+  if [ "$size" -gt 98304 ]; then printf '%s\n' "$((size)) $2" | reply "$1-at"; else reply "$1" < "$2"; fi
+}
+
+scratch() { [ -d "$STEAD_SCRATCH" ] || (umask 077; mkdir -p -- "$STEAD_SCRATCH"); }
+
+nap() { sleep "$1" 2>/dev/null || sleep 1; }
+
+if [ -n "$STEAD_DROP" ]; then (cd -- "$STEAD_SCRATCH" 2>/dev/null && rm -rf -- $STEAD_DROP); fi
