@@ -97,7 +97,8 @@ class FaultProxy:
         yield self.requests
 
     def _run(self) -> None:
-        self._loop.run_until_complete(self._listen())
+        # Within run_forever: a stop that came between it and another run of the loop would be lost.
+        self._loop.create_task(self._listen())
         try:
             self._loop.run_forever()
         finally:

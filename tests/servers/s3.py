@@ -100,17 +100,30 @@ def _takes_a_write(server: S3Server) -> bool:
 
 @contextmanager
 def moto() -> Iterator[S3Server]:
-    """Runs moto's server in a thread. It accepts any credentials and any checksum."""
-    from moto.server import ThreadedMotoServer
+    """Runs moto's threaded server, in a process of its own: its memory is not to be taken for the client's.
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    found = S3Server("moto", f"http://{host}:{port}")
-    client = found.client()
-    client.create_bucket(Bucket=found.bucket)
-    client.close()
+    It accepts any credentials and any checksum.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stead-moto-"))
+    port, log = free_port(), folder / "log"
+    server = S3Server("moto", f"http://127.0.0.1:{port}")
+    process = start([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], log)
     try:
-        yield found
+        wait_until(lambda: _makes_a_bucket(server), process, log)
+        yield server
     finally:
-        server.stop()
+        stop(process)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _makes_a_bucket(server: S3Server) -> bool:
+    from botocore.exceptions import BotoCoreError
+
+    client = server.client()
+    try:
+        client.create_bucket(Bucket=server.bucket)
+    except BotoCoreError:
+        return False
+    finally:
+        client.close()
+    return True

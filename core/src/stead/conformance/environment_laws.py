@@ -18,6 +18,7 @@ from stead.conformance.laws.meta import MetaLaws
 from stead.conformance.laws.object_store import ObjectStoreLaws
 from stead.conformance.laws.paths import PathLaws
 from stead.conformance.laws.read import ReadLaws
+from stead.conformance.laws.reducer import ReducerLaws
 from stead.conformance.laws.stream import StreamLaws
 from stead.conformance.laws.stream_pinned import PinnedLaws
 from stead.conformance.laws.write import WriteLaws
@@ -40,6 +41,7 @@ class EnvironmentLaws(
     ExecuteStreamLaws,
     ListingLaws,
     ObjectStoreLaws,
+    ReducerLaws,
     MetaLaws,
     LawSettings,
 ):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from io import BytesIO
 from pathlib import PurePosixPath
@@ -17,6 +17,7 @@ from stead.errors import (
     AccessDenied,
     ConfigError,
     EnvironmentClosed,
+    FileExists,
     FileMissing,
     InvalidPath,
     IsADirectory,
@@ -86,13 +87,15 @@ class StoreEnvironment(Environment):
             store: Where the files are; opened and closed with this environment, and nobody else's.
             prefix: How all keys begin; a directory, with or without slashes at its ends.
             state_dir: Where stead keeps files of its own, relative to the root.
-            parallel: How many ranges of a large file are read at once; 1 is one request for all of it.
+            parallel: How many ranges of a large file are read, or parts of one written, at once; 1 reads all of it in one
+                request.
 
         Raises:
             ConfigError: An option cannot be used.
         """
         if not 1 <= parallel <= 64:
             raise ConfigError(f"parallel must be a number from 1 to 64, not {parallel!r}")
+        store.parts_at_once = parallel
         self._store = store
         self._prefix = normal_prefix(prefix)
         self._parallel = parallel
@@ -197,7 +200,7 @@ class StoreEnvironment(Environment):
         with self._telling("write_file", path):
             condition = Condition(if_absent, if_version)
             self._check_condition(condition)
-            await self._check_target(key, path)
+            await self._check_target(key, path, new=if_absent)
             found = await self._write(key, content if isinstance(content, AsyncIterable) else data or b"", condition)
             self._parents.pop(key, None)
             return self._info(found)
@@ -217,7 +220,7 @@ class StoreEnvironment(Environment):
         if (condition.absent and not can.create_only) or (condition.version is not None and not can.conditional_write):
             raise Unsupported(f"{self!r} cannot write under a condition; its capabilities say so before you call")
 
-    async def _check_target(self, key: str, path: PathLike) -> None:
+    async def _check_target(self, key: str, path: PathLike, *, new: bool) -> None:
         if key == self._prefix or split_path(path).names_directory:
             raise IsADirectory(f"{_text(path)!r} is a directory; give a file name")
         parents = [parent for parent in self._parents_of(key) if parent not in self._parents]
@@ -225,7 +228,8 @@ class StoreEnvironment(Environment):
         if blocking is not None:
             raise NotADirectory(f"{self._path(blocking)!r} is a file, not a directory")
         if folder:
-            raise IsADirectory(f"{_text(path)!r} is a directory; give a file name")
+            kind = FileExists if new else IsADirectory
+            raise kind(f"{_text(path)!r} is a directory; give another name")
         # What was no file once is not asked about again, until this environment itself writes one there.
         self._parents.update(dict.fromkeys(parents))
         while len(self._parents) > _KNOWN_PARENTS:
@@ -336,14 +340,13 @@ class StoreEnvironment(Environment):
         async def file_at(parent: str) -> bool:
             return await self._store.head(parent) is not None
 
-        # Credentials that may write or read but not list are good credentials.
-        async def look(question: Awaitable[bool]) -> bool:
+        async def look(question: Callable[[str], Awaitable[bool]], at: str) -> bool:
             try:
-                return await question
-            except AccessDenied:
+                return await question(at)
+            except AccessDenied:  # credentials that may read or write but not list are good ones
                 return False
 
-        folder, *files = await asyncio.gather(look(self._is_folder(key)), *(look(file_at(name)) for name in parents))
+        folder, *files = await asyncio.gather(look(self._is_folder, key), *(look(file_at, name) for name in parents))
         return folder, next((name for name, is_file in zip(parents, files, strict=True) if is_file), None)
 
     @contextmanager

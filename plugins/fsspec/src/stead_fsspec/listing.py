@@ -47,8 +47,8 @@ async def sorted_entries(store: ObjectStore, prefix: str, *, recursive: bool) ->
         yield entry
 
 
-def _merged(page: Page) -> Iterator[Found | str]:
-    return heapq.merge(page.objects, page.folders, key=lambda item: item if isinstance(item, str) else item.key)
+def _merged(page: Page) -> list[Found | str]:
+    return sorted((*page.objects, *page.folders), key=lambda item: item if isinstance(item, str) else item.key)
 
 
 class _Order:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 __all__ = ["Access", "close_client", "make_client"]
@@ -64,7 +65,6 @@ def _filesystem(access: Access) -> Any:
         # The SDK can check only a body that came in one piece; the stream checks resumed ones too.
         "response_checksum_validation": "when_required",
     }
-    session = {"profile": access.profile} if access.profile is not None else {}
     return S3FileSystem(
         anon=access.anonymous,
         key=access.access_key,
@@ -77,8 +77,24 @@ def _filesystem(access: Access) -> Any:
         # Its cache of instances knows threads but not loops, that of listings never expires.
         skip_instance_cache=True,
         use_listings_cache=False,
-        **session,
+        session=_sdk_session(access.profile),
     )
+
+
+def _sdk_session(profile: str | None) -> Any:
+    from aiobotocore.session import AioSession
+
+    session = AioSession(profile=profile)
+    # The descriptions of services never change: parsed once a process, the next client costs a tenth.
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+    return session
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
 
 
 def _ask_for_checksum(params: dict[str, Any], **_: object) -> None:

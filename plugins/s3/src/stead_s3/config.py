@@ -35,6 +35,6 @@ class S3Options(BackendOptions):
     timeout: Annotated[float, Field(gt=0)] = 30
     """Seconds without a byte after which a connection counts as broken."""
     parallel: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many ranges of a large file are read at once: for networks where one connection is slow."""
+    """How many ranges of a large file are read, or parts of one written, at once: for slow connections."""
     checksums: bool = True
     """Whether to send and check CRC32 sums; false for stores that do not know them."""

@@ -48,8 +48,8 @@ class S3Environment(StoreEnvironment):
             anonymous: Send no credentials at all.
             state_dir: Where stead keeps files of its own, relative to the root.
             timeout: Seconds without a byte after which a connection counts as broken.
-            parallel: How many ranges of a large file are read at once, 1 to 64: for networks where one connection is
-                slow. Memory is 8 MiB times this.
+            parallel: How many ranges of a large file are read, or parts of one written, at once, 1 to 64: for networks
+                where one connection is slow. Each takes up to 16 MiB of memory.
             checksums: Send and check CRC32 sums; False for stores that do not know them.
 
         Raises:

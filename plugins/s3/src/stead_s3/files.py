@@ -6,11 +6,12 @@ import zlib
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stead.errors import FileChanged, FileExists, FileMissing, SteadError
+from stead.errors import FileChanged, FileExists, FileMissing, SteadError, Unsupported
 from stead_fsspec.retry import retrying
 from stead_fsspec.store import Body, Checksum, Condition, Found, ObjectStore, Page, Upload
 from stead_s3.client import Access, close_client, make_client
@@ -31,7 +32,7 @@ class S3Store(ObjectStore):
     """The objects of one bucket."""
 
     backend = "s3"
-    part_size = 8 * _MIB
+    part_size = 5 * _MIB
 
     def __init__(self, access: Access, state_key: str) -> None:
         """Takes where the bucket is and who asks; asks for nothing yet.
@@ -42,6 +43,7 @@ class S3Store(ObjectStore):
         """
         self._access = access
         self._client: Any = None
+        self._sums_whole = access.checksums
         self._probe = Probe(self, known=access.endpoint_url is None, folder=state_key)
 
     @property
@@ -124,8 +126,16 @@ class S3Store(ObjectStore):
     async def begin(self, key: str, condition: Condition, notes: Mapping[str, str]) -> Upload:
         await self._probe.check(condition, "parts")
         mark = secrets.token_hex(8)
-        answer = await self.call("create_multipart_upload", "writing", key, Key=key, Metadata={**notes, MARK: mark})
-        return S3Upload(self, key, condition, mark, answer["UploadId"])
+        begin = partial(self.call, "create_multipart_upload", "writing", key, Key=key, Metadata={**notes, MARK: mark})
+        if self._sums_whole:
+            try:
+                answer = await begin(ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+            except Unsupported:
+                self._sums_whole = False
+        if not self._sums_whole:
+            answer = await begin()
+        upload_id = answer["UploadId"]
+        return S3Upload(self, key, condition, mark=mark, upload_id=upload_id, summed=self._sums_whole)
 
     async def delete(self, key: str) -> None:
         # S3 does not say whether there was anything to delete.

@@ -1,10 +1,13 @@
 """Writing an object of a bucket in parts."""
 
+import zlib
+from base64 import b64encode
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stead.errors import FileMissing, SteadError
 from stead_fsspec.store import Condition, Found, Upload
+from stead_s3.sums import combined
 
 if TYPE_CHECKING:
     from stead_s3.files import S3Store
@@ -15,40 +18,62 @@ _ABORTS = 3
 
 
 class S3Upload(Upload):
-    """One multipart upload."""
+    """One multipart upload.
 
-    def __init__(self, store: "S3Store", key: str, condition: Condition, mark: str, upload_id: str) -> None:
-        """Takes an upload that the store has begun."""
+    The sum of the whole is handed over at its end, so that the store checks what it put together, and readers can check
+    what they get.
+    """
+
+    def __init__(
+        self, store: "S3Store", key: str, condition: Condition, *, mark: str, upload_id: str, summed: bool
+    ) -> None:
+        """Takes an upload that the store has begun.
+
+        Args:
+            store: The store.
+            key: The object.
+            condition: Under which it may replace what is there.
+            mark: Tells that an object is this one.
+            upload_id: The store's name for the upload.
+            summed: Whether it was begun with a sum over the whole.
+        """
         self._store = store
         self._key = key
         self._condition = condition
         self._mark = mark
         self._upload = {"Key": key, "UploadId": upload_id}
+        self._summed = summed
         self._parts: dict[int, dict[str, Any]] = {}
-        self._size = 0
+        self._sums: dict[int, tuple[int, int]] = {}
 
     async def part(self, number: int, data: bytes) -> None:
+        sum_ = zlib.crc32(data)
+        with_sum = {"ChecksumCRC32": _encoded(sum_)} if self._summed else {}
         answer = await self._store.call(
-            "upload_part", "writing", self._key, PartNumber=number, Body=data, **self._upload
+            "upload_part", "writing", self._key, PartNumber=number, Body=data, **self._upload, **with_sum
         )
         # The store wants each part's checksum again at the end, in the same words.
         named = {name: value for name, value in answer.items() if name == "ETag" or name.startswith("Checksum")}
         self._parts[number] = {"PartNumber": number, **named}
-        self._size += len(data)
+        self._sums[number] = (sum_, len(data))
 
     async def finish(self) -> Found:
         from stead_s3.files import conditions
 
-        parts = [self._parts[number] for number in sorted(self._parts)]
+        whole, size = 0, 0
+        for _, (sum_, length) in sorted(self._sums.items()):
+            whole, size = combined(whole, sum_, length), size + length
+        with_sum = {"ChecksumCRC32": _encoded(whole), "ChecksumType": "FULL_OBJECT"} if self._summed else {}
         writing = self._store.call(
             "complete_multipart_upload",
             "writing",
             self._key,
-            MultipartUpload={"Parts": parts},
+            MultipartUpload={"Parts": [self._parts[number] for number in sorted(self._parts)]},
             **self._upload,
+            **with_sum,
             **conditions(self._condition),
         )
-        return await self._store.decided(self._key, self._condition, self._mark, writing, size=self._size)
+        return await self._store.decided(self._key, self._condition, self._mark, writing, size=size)
 
     async def abort(self) -> None:
         # A part that was under way may arrive after the abort and stay: AWS says to look, and to abort again.
@@ -59,3 +84,7 @@ class S3Upload(Upload):
                 await self._store.call("list_parts", "aborting", self._key, **self._upload)
             except SteadError:
                 return
+
+
+def _encoded(sum_: int) -> str:
+    return b64encode(sum_.to_bytes(4, "big")).decode()
