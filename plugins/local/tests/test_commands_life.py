@@ -93,8 +93,8 @@ def test_other_users_of_subprocesses_are_left_alone(tmp_path):
     codes = []
 
     def others() -> None:
-        for _ in range(60):
-            codes.append(subprocess.run(["sh", "-c", "(sleep 0.02 &); exit 7"], check=False).returncode)
+        script = ["sh", "-c", "(sleep 0.02 &); exit 7"]
+        codes.extend(subprocess.run(script, check=False).returncode for _ in range(60))
 
     async def use(env):
         own = asyncio.create_subprocess_exec("sh", "-c", "sleep 0.3; exit 9")

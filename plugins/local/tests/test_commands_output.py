@@ -295,7 +295,7 @@ def test_a_timeout_spares_earlier_background_processes(tmp_path):
 
 def test_output_that_is_in_the_pipe_at_the_end(tmp_path):
     """The last output of the foreground command is taken, also when a background child holds the pipes."""
-    for _ in range(20):
+    for _ in range(10):
         result = execute(tmp_path, "sleep 5 & head -c 60000 /dev/zero; echo end")
         assert (result.stdout_bytes, result.stdout[-4:]) == (60_004, "end\n")
 

@@ -21,6 +21,7 @@ _IDLE = 16
 """Keepers that wait for the next command; those beyond end with their command."""
 _CLOSE_PATIENCE = 10.0
 """Seconds that `close()` waits for the keepers. They need less than two unless something cannot be killed."""
+_ENDED_AT_ONCE = "the Python that should run it ended at once"
 _log = logging.getLogger("stead.local")
 
 
@@ -98,30 +99,42 @@ class KeeperPool:
 
     async def _serve(self, keeper: Keeper, sock: socket.socket) -> None:
         """Has a keeper started at the other end of its connection."""
-        if not self._in_threads:
-            parent = self._living_parent()
-            if parent is not None:
-                keeper.parent = parent
+        while (parent := self._living_parent()) is not None:
+            keeper.parent = parent
+            try:
                 await parent.fork(sock)
+            except OSError:
+                if parent.is_alive():
+                    raise
+                if not parent.ready:
+                    self._fall_back(_ENDED_AT_ONCE)
+            else:
                 return
-            self._fall_back("there is no Python to run it")
+        keeper.parent = None
         worker = Worker(Channel(socket.socket(fileno=sock.detach())), GroupTree(), wake=None, shared=True)
         threading.Thread(target=worker.serve, name="stead-keeper", daemon=True).start()
 
     def _living_parent(self) -> ParentKeeper | None:
+        """Returns the parent keeper, started again if it has died; None if keepers are threads."""
         parents = self._held.parents
+        if self._in_threads:
+            return None
         if parents and not parents[0].is_alive():
             parents.pop().abandon()
-        if not parents and (python := find_python()) is not None:
+        if not parents:
+            python = find_python()
+            if python is None:
+                self._fall_back("there is no Python to run it")
+                return None
             parents.append(ParentKeeper(python))
-        return parents[0] if parents else None
+        return parents[0]
 
     def never_served(self, keeper: Keeper) -> bool:
         """Says whether a keeper ended because no keeper could be started at all; later ones are then threads."""
         parent = keeper.parent
         if parent is None or keeper.heard or parent.is_alive() or parent.ready:
             return False
-        self._fall_back("the Python that should run it ended at once")
+        self._fall_back(_ENDED_AT_ONCE)
         return True
 
     def _fall_back(self, reason: str) -> None:

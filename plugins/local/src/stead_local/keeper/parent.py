@@ -48,6 +48,7 @@ def main(fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Meant for the host, whose end is ours too; until then its commands need their keepers.
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     catches_all = become_subreaper()
     _rehearse()
     # Forked keepers share these pages for as long as nobody writes to them.

@@ -208,7 +208,8 @@ class GroupTree(Tree):
             return False
         except PermissionError:
             return True
-        return True
+        # Zombies count for the system until their new parent collects them, which may take its time.
+        return any(process.group == self._main and process.state != b"Z" for process in process_table())
 
     def _walk(self) -> int:
         """Adds to `_known` what can be found now; returns how many were new."""
