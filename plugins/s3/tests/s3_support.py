@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from servers.fault_proxy import answer
+
 from stead_s3 import S3Environment
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 from s3_support import BucketDoor, refusal
-
 from servers.clean import live
 from servers.fault_proxy import Fault, FaultProxy
 from servers.process import free_port
+
 from stead.conformance import EnvironmentLaws
 from stead_s3 import S3Environment
 

@@ -95,7 +95,7 @@ class StoreEnvironment(Environment):
         """
         if not 1 <= parallel <= 64:
             raise ConfigError(f"parallel must be a number from 1 to 64, not {parallel!r}")
-        store.parts_at_once = parallel
+        store.parts_at_once = 1 if store.ordered_parts else parallel
         self._store = store
         self._prefix = normal_prefix(prefix)
         self._parallel = parallel

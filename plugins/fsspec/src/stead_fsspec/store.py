@@ -101,15 +101,18 @@ class Upload(ABC):
 
     @abstractmethod
     async def part(self, number: int, data: bytes) -> None:
-        """Writes part `number`, from 1; all but the last are of the store's part size. Safe to repeat.
+        """Writes part `number`, from 1, of the store's part size or more. Safe to repeat.
 
         Raises:
             SteadError: It could not be written.
         """
 
     @abstractmethod
-    async def finish(self) -> Found:
-        """Makes the object out of its parts, in one step.
+    async def finish(self, rest: bytes) -> Found:
+        """Makes the object out of its parts and the rest after them, in one step.
+
+        Args:
+            rest: What comes after the last part; at most a part, and perhaps nothing.
 
         Raises:
             SteadError: It was not made; the old object is as it was.
@@ -126,9 +129,11 @@ class Store(ABC):
     backend: str
     """The backend's name, for errors."""
     part_size: int = 8 << 20
-    """Bytes of a part of an upload; the last may be shorter."""
+    """Bytes of a part of an upload."""
+    ordered_parts: bool = False
+    """Whether a part may only be written after the one before it."""
     parts_at_once: int = 1
-    """How many parts of one upload may be under way together."""
+    """How many parts of one upload may be under way together; the environment says so."""
     single_write: int = 16 << 20
     """Bytes up to which content that is in memory is written in one request."""
 

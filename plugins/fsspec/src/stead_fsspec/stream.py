@@ -146,8 +146,9 @@ class ObjectStream:
             SteadError: There is none.
         """
         begun = self._position > self._start
-        if isinstance(error, FileMissing) and (begun or self._given is not None):
-            raise self._changed("was deleted") from error
+        if isinstance(error, FileMissing) and self.found is not None:
+            sdk, error = error.__cause__, self._changed("was replaced or deleted")
+            error.__cause__ = sdk
         if isinstance(error, FileChanged) and not begun and self._given is None:
             # Nothing was delivered yet: the new version is as good as the old one was.
             self.found, error.retryable = None, True

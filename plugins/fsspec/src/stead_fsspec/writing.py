@@ -98,12 +98,12 @@ class _Writing:
     async def finish(self, rest: bytes) -> Found:
         if self.upload is None:
             return await self.store.put(self.key, rest, self.condition, {})
-        if rest:
-            await self.send(rest)
+        if self.watcher is not None:
+            self.watcher.see(rest)
         await self._wait_for(0)
         if self.watcher is not None:
             await self.watcher.conclude()
-        return await self.upload.finish()
+        return await self.upload.finish(rest)
 
     async def abort(self) -> None:
         for task in self.under_way:

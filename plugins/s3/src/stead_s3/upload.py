@@ -57,9 +57,11 @@ class S3Upload(Upload):
         self._parts[number] = {"PartNumber": number, **named}
         self._sums[number] = (sum_, len(data))
 
-    async def finish(self) -> Found:
+    async def finish(self, rest: bytes) -> Found:
         from stead_s3.files import conditions
 
+        if rest:
+            await self.part(len(self._parts) + 1, rest)
         whole, size = 0, 0
         for _, (sum_, length) in sorted(self._sums.items()):
             whole, size = combined(whole, sum_, length), size + length

@@ -1,0 +1,193 @@
+"""Requests of the JSON interface, over the session of gcsfs: one for each environment, with limits on every wait."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from stead_gcs.errors import check, translated
+
+__all__ = ["Access", "Answer", "Client"]
+
+_GOOGLE = "https://storage.googleapis.com"
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_CONNECT_SECONDS = 5.0
+_POOL_SECONDS = 10.0
+_CONNECTIONS = 64
+_BUFFER = 1 << 20
+_FRESH_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a bucket is, who asks, and how. Its repr shows no secret."""
+
+    bucket: str
+    project: str | None = None
+    credentials: str | Mapping[str, Any] | None = field(default=None, repr=False)
+    endpoint_url: str | None = None
+    anonymous: bool = False
+    timeout: float = 30.0
+
+    @property
+    def base(self) -> str:
+        """Where the service listens."""
+        return (self.endpoint_url or _GOOGLE).rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The body as JSON."""
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+
+class Client:
+    """A session, and the credentials it sends."""
+
+    def __init__(self, access: Access, filesystem: Any, session: aiohttp.ClientSession) -> None:
+        """Takes what `open` made."""
+        self._access = access
+        self._filesystem = filesystem
+        self._session = session
+        self.billed = False
+        """Whether requests say which project is billed for them."""
+
+    @classmethod
+    async def open(cls, access: Access) -> "Client":
+        """Finds credentials and makes the session.
+
+        Raises:
+            Exception: What the libraries raise for credentials and options that they cannot use.
+        """
+        # The libraries' import takes two seconds, and finding credentials may ask the network: not on the event loop.
+        filesystem = await asyncio.to_thread(_filesystem, access)
+        filesystem.session_kwargs = {
+            "auto_decompress": False,  # what is stored is what is read, compressed or not
+            "connector": aiohttp.TCPConnector(limit=_CONNECTIONS),
+            "read_bufsize": _BUFFER,
+            "timeout": aiohttp.ClientTimeout(
+                total=None,
+                connect=access.timeout + _POOL_SECONDS,
+                sock_connect=min(_CONNECT_SECONDS, access.timeout),
+                sock_read=access.timeout,
+            ),
+        }
+        return cls(access, filesystem, await filesystem._set_session())  # noqa: SLF001 - how gcsfs makes one on this loop
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._session.close()
+        await asyncio.sleep(0)  # transports are closed one turn of the loop later
+
+    def object_url(self, key: str, *, media: bool = False) -> str:
+        """The URL of an object, or of its bytes."""
+        service = "/download/storage/v1" if media else "/storage/v1"
+        return f"{self._access.base}{service}/b/{quote(self._access.bucket, safe='')}/o/{quote(key, safe='')}"
+
+    def bucket_url(self, *, upload: bool = False) -> str:
+        """The URL of a bucket's objects, to list or to write them."""
+        service = "/upload/storage/v1" if upload else "/storage/v1"
+        return f"{self._access.base}{service}/b/{quote(self._access.bucket, safe='')}/o"
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Sends one request, and returns its answer as soon as its head is there. The caller closes it."""
+        named = {"Accept-Encoding": "identity", **(headers or {})}
+        await self._authorise(named)
+        asked = dict(query or {})
+        if self.billed and self._access.project is not None:
+            asked["userProject"] = self._access.project
+        pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in asked.items())
+        # Encoded here and sent as it is: a library that decodes and encodes again would find another object.
+        target = URL(f"{url}{'&' if '?' in url else '?'}{pairs}" if pairs else url, encoded=True)
+        return await self._session.request(method, target, headers=named, data=data, allow_redirects=False)
+
+    async def ask(self, method: str, url: str, *, doing: str, key: str = "", **request: Any) -> Answer:
+        """Sends one request and reads its answer.
+
+        Args:
+            method: Of HTTP.
+            url: Without query, or with one that the service made.
+            doing: For messages.
+            key: For messages.
+            **request: As in `send`.
+
+        Raises:
+            SteadError: It was not answered, or not with success; 308 is one.
+        """
+        with translated(doing, self._access.bucket, key):
+            answer = await self.send(method, url, **request)
+            try:
+                body = await answer.read()
+            finally:
+                answer.close()
+            if answer.status != 308:
+                check(answer.status, body, answer.headers, bucket=self._access.bucket)
+            return Answer(answer.status, answer.headers, body)
+
+    async def _authorise(self, headers: dict[str, str]) -> None:
+        keeper = self._filesystem.credentials
+        if keeper.credentials is None:
+            return
+        if not _fresh(keeper.credentials):
+            # Renewing blocks for a round trip, under a lock of threads.
+            await asyncio.to_thread(keeper.maybe_refresh)
+        keeper.apply(headers)
+
+
+def _fresh(credentials: Any) -> bool:
+    expiry = credentials.expiry
+    left = None if expiry is None else (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+    return bool(credentials.valid) and (left is None or left > _FRESH_SECONDS)
+
+
+def _filesystem(access: Access) -> Any:
+    # Not `gcsfs.GCSFileSystem`: that one asks another protocol of the endpoint first, and waits for it.
+    from gcsfs.core import GCSFileSystem
+
+    return GCSFileSystem(
+        project=access.project,
+        token="anon" if access.anonymous else _credentials(access.credentials),
+        endpoint_url=access.endpoint_url,
+        asynchronous=True,
+        # Its cache of instances knows threads but not loops, that of listings never expires.
+        skip_instance_cache=True,
+        use_listings_cache=False,
+    )
+
+
+def _credentials(given: str | Mapping[str, Any] | None) -> Any:
+    # Untyped: the library's functions have no annotations.
+    auth: Any = import_module("google.auth")
+    if given is None:
+        return auth.default(scopes=[_SCOPE])[0]
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        given = json.loads(given)
+    if isinstance(given, Mapping):
+        return auth.load_credentials_from_dict(dict(given), scopes=[_SCOPE])[0]
+    if os.path.exists(given):
+        return auth.load_credentials_from_file(given, scopes=[_SCOPE])[0]
+    return import_module("google.oauth2.credentials").Credentials(given)

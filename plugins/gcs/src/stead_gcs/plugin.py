@@ -1,0 +1,30 @@
+"""Registers the backend `gcs`."""
+
+from stead.capabilities import Capabilities
+from stead.hookspecs import BackendSpec, hookimpl
+
+__all__ = ["stead_backend"]
+
+
+@hookimpl
+def stead_backend() -> BackendSpec:
+    """Files in a bucket of Google Cloud Storage."""
+    return BackendSpec(
+        name="gcs",
+        summary="Files below a prefix of a Google Cloud Storage bucket; no commands",
+        contract="1.0",
+        factory="stead_gcs.environment:GcsEnvironment",
+        options="stead_gcs.config:GcsOptions",
+        capabilities=Capabilities(
+            stat=True,
+            list_files=True,
+            delete_file=True,
+            create_only=True,
+            conditional_write=True,
+            streaming_read=True,
+            pinned_read=True,
+            range_read=True,
+            streaming_write=True,
+            atomic_write=True,
+        ),
+    )
