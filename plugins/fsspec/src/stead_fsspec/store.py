@@ -128,7 +128,7 @@ class Store(ABC):
 
     backend: str
     """The backend's name, for errors."""
-    part_size: int = 8 << 20
+    part_size: int = 5 << 20
     """Bytes of a part of an upload."""
     ordered_parts: bool = False
     """Whether a part may only be written after the one before it."""

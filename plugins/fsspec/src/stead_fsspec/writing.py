@@ -13,7 +13,7 @@ __all__ = ["Watcher", "pieces_of", "write_object"]
 T = TypeVar("T")
 
 _PARTS_OF_ONE_SIZE = 2_500
-"""S3 takes 10,000 parts: after each such number their size doubles, which makes 300 GB of 8 MiB parts."""
+"""S3 takes 10,000 parts: after each such number their size doubles, which makes 190 GB of 5 MiB parts."""
 
 
 class Watcher(Protocol):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
@@ -23,6 +23,7 @@ _CONNECT_SECONDS = 5.0
 _POOL_SECONDS = 10.0
 _CONNECTIONS = 64
 _BUFFER = 1 << 20
+_PIECE = 1 << 18
 _FRESH_SECONDS = 300.0
 
 
@@ -112,10 +113,21 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
+        data: Sequence[bytes] = (),
     ) -> aiohttp.ClientResponse:
-        """Sends one request, and returns its answer as soon as its head is there. The caller closes it."""
+        """Sends one request, and returns its answer as soon as its head is there. The caller closes it.
+
+        Args:
+            method: Of HTTP.
+            url: Without query, or with one that the service made.
+            query: More of it, not encoded.
+            headers: Besides those of credentials.
+            data: The body, in pieces.
+        """
         named = {"Accept-Encoding": "identity", **(headers or {})}
+        size = sum(map(len, data))
+        if size:
+            named["Content-Length"] = str(size)
         await self._authorise(named)
         asked = dict(query or {})
         if self.billed and self._access.project is not None:
@@ -123,7 +135,9 @@ class Client:
         pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in asked.items())
         # Encoded here and sent as it is: a library that decodes and encodes again would find another object.
         target = URL(f"{url}{'&' if '?' in url else '?'}{pairs}" if pairs else url, encoded=True)
-        return await self._session.request(method, target, headers=named, data=data, allow_redirects=False)
+        # In small pieces: one large one would be copied whole into the transport's buffer.
+        body = _pieces(data) if size else None
+        return await self._session.request(method, target, headers=named, data=body, allow_redirects=False)
 
     async def ask(self, method: str, url: str, *, doing: str, key: str = "", **request: Any) -> Answer:
         """Sends one request and reads its answer.
@@ -156,6 +170,13 @@ class Client:
             # Renewing blocks for a round trip, under a lock of threads.
             await asyncio.to_thread(keeper.maybe_refresh)
         keeper.apply(headers)
+
+
+async def _pieces(data: Sequence[bytes]) -> AsyncGenerator[bytes, None]:
+    for part in data:
+        view = memoryview(part)
+        for start in range(0, len(part), _PIECE):
+            yield bytes(view[start : start + _PIECE])
 
 
 def _fresh(credentials: Any) -> bool:

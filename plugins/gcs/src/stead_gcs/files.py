@@ -20,7 +20,6 @@ from stead_gcs.upload import GcsUpload
 
 __all__ = ["MARK", "GcsStore", "found_of"]
 
-_MIB = 1 << 20
 _READ = 1 << 20
 MARK = "stead-write"
 """The name of the metadata that tells one write from another."""
@@ -31,7 +30,6 @@ class GcsStore(ObjectStore):
     """The objects of one bucket."""
 
     backend = "gcs"
-    part_size = 8 * _MIB
     ordered_parts = True
 
     def __init__(self, access: Access) -> None:
@@ -152,7 +150,7 @@ class GcsStore(ObjectStore):
             key,
             query={"uploadType": "multipart", **conditions(key, condition)},
             headers={"Content-Type": f"multipart/related; boundary={boundary}"},
-            data=b"".join(parts),
+            data=parts,
         )
         return await self.decided(key, condition, mark, writing)
 
@@ -165,7 +163,7 @@ class GcsStore(ObjectStore):
             key,
             query={"uploadType": "resumable", **conditions(key, condition)},
             headers={"Content-Type": "application/json; charset=UTF-8"},
-            data=json.dumps({"name": key, "metadata": {**notes, MARK: mark}}).encode(),
+            data=(json.dumps({"name": key, "metadata": {**notes, MARK: mark}}).encode(),),
         )
         return GcsUpload(self, key, condition, mark=mark, session=answer.headers["Location"])
 

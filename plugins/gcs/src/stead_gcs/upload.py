@@ -88,7 +88,7 @@ class GcsUpload(Upload):
             # The service compares before the object appears.
             headers["X-Goog-Hash"] = f"crc32c={base64.b64encode(self._sum.to_bytes(4, 'big')).decode()}"
         return await self._store.client.ask(
-            "PUT", self._session, doing="writing", key=self._key, headers=headers, data=data
+            "PUT", self._session, doing="writing", key=self._key, headers=headers, data=(data,)
         )
 
 

@@ -21,7 +21,6 @@ from stead_s3.upload import S3Upload
 
 __all__ = ["MARK", "S3Store", "conditions"]
 
-_MIB = 1 << 20
 _READ = 1 << 20
 MARK = "stead-write"
 """The name of the metadata that tells one write from another."""
@@ -32,7 +31,6 @@ class S3Store(ObjectStore):
     """The objects of one bucket."""
 
     backend = "s3"
-    part_size = 5 * _MIB
 
     def __init__(self, access: Access, state_key: str) -> None:
         """Takes where the bucket is and who asks; asks for nothing yet.
