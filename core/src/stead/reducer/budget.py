@@ -1,5 +1,6 @@
 """How many characters an answer may have, known before the result is: streams decide with the same numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stead.reducer.config import ReducerConfig
@@ -46,17 +47,13 @@ def budget_for(config: ReducerConfig, notices: Notices, *, tool: str, folder: st
         path: The path, where it is not a default one.
     """
     name = path or f"{folder}/trunc/".ljust(len(folder) + 7 + PATH_NAME_CHARS + _SUFFIX_CHARS, "x")
-    frames = [
-        fill(
-            getattr(notices, template),
-            tool=tool,
-            path=name,
-            hint=hint_for(config, notices, name),
-            error="x" * ERROR_CHARS,
-            incomplete=notices.incomplete,
-        )
-        for template in _SIZED
-    ]
+    longest = {
+        "path": name,
+        "hint": hint_for(config, notices, name),
+        "error": "x" * ERROR_CHARS,
+        "incomplete": notices.incomplete,
+    }
+    frames = [fill(getattr(notices, template), tool, longest) for template in _SIZED]
     # A character that is not ASCII costs about a token, an ASCII one a quarter: the answer must save tokens too.
     return Budget(config.max_length_for_trunc, max(len(f) + 3 * sum(not c.isascii() for c in f) for f in frames))
 
@@ -72,7 +69,7 @@ def shown_name(tool: str) -> str:
     return tool[:TOOL_CHARS]
 
 
-def fill(template: str, *, tool: str, **values: str | int) -> str:
+def fill(template: str, tool: str, values: Mapping[str, str | int]) -> str:
     """Fills a template; a number that is not given counts as twelve digits, a text as empty.
 
     Args:

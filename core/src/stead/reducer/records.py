@@ -120,7 +120,7 @@ class OffloadRecord:
             return None
 
     @classmethod
-    def of(cls, kind: Kind, call: ToolCall, stored: Stored, *, source_hash: str, **more: Any) -> "OffloadRecord":
+    def of(cls, kind: Kind, call: ToolCall, stored: Stored, *, source_hash: str, ordinal: int = 0) -> "OffloadRecord":
         """A record of now.
 
         Args:
@@ -128,7 +128,7 @@ class OffloadRecord:
             call: Whose it is.
             stored: Where and how it was stored.
             source_hash: Hash of it as the tool returned it.
-            more: Other fields of the record.
+            ordinal: As the field.
         """
         return cls(
             session=call.session_id,
@@ -138,7 +138,7 @@ class OffloadRecord:
             source_sha256=source_hash,
             time=datetime.now(UTC).isoformat(),
             **stored._asdict(),
-            **more,
+            ordinal=ordinal,
         )
 
 

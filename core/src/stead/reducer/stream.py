@@ -213,10 +213,11 @@ class _Stream:
         store = self._context.needed_store(self._call)
         notice = self._notice(stored.path, "", complete=complete)
         head = self._gate.passed_text
-        record = OffloadRecord.of("truncated", self._call, stored, source_hash=stored.sha256, complete=complete)
+        record = OffloadRecord.of("truncated", self._call, stored, source_hash=stored.sha256)
         await store.records.add(
             dataclasses.replace(
                 record,
+                complete=complete,
                 replacement=pack(head + notice, head, self._shown_tail()),
                 replacement_sha256=texts_hash([head + notice]),
             )
@@ -230,19 +231,18 @@ class _Stream:
         if self._spool is None:
             raise RuntimeError("nothing is spooled")
         notices, tail = self._context.notices, self._shown_tail()
-        return fill(
-            notices.streamed if path is not None else notices.streamed_unsaved,
-            tool=self._call.name,
-            path=path or "",
-            hint=hint_for(self._context.config, notices, path or ""),
-            error=error,
-            incomplete="" if complete else notices.incomplete,
-            characters=self._spool.characters,
-            lines=self._spool.newlines + (self._spool.characters > 0 and not self._spool.ends_line),
-            tail=tail,
-            tail_characters=len(tail),
-            omitted=self._spool.characters - len(self._gate.passed_text) - len(tail),
-        )
+        values: dict[str, str | int] = {
+            "path": path or "",
+            "hint": hint_for(self._context.config, notices, path or ""),
+            "error": error,
+            "incomplete": "" if complete else notices.incomplete,
+            "characters": self._spool.characters,
+            "lines": self._spool.newlines + (self._spool.characters > 0 and not self._spool.ends_line),
+            "tail": tail,
+            "tail_characters": len(tail),
+            "omitted": self._spool.characters - len(self._gate.passed_text) - len(tail),
+        }
+        return fill(notices.streamed if path is not None else notices.streamed_unsaved, self._call.name, values)
 
     def _shown_tail(self) -> str:
         """The end of the text, without what was handed on already."""

@@ -142,18 +142,17 @@ class Truncation:
         template = self._notices.unsaved
         if path is not None:
             template = self._notices.shaped if "shape" in shown else self._notices.truncated
-        return fill(
-            template,
-            tool=work.call.name,
-            path=path or "",
-            hint=hint_for(self._config, self._notices, path or ""),
-            error=error,
-            characters=len(text),
-            lines=lines_in(text),
-            head_characters=len(shown.get("head", "")),
-            tail_characters=len(shown.get("tail", "")),
+        values = {
+            "path": path or "",
+            "hint": hint_for(self._config, self._notices, path or ""),
+            "error": error,
+            "characters": len(text),
+            "lines": lines_in(text),
+            "head_characters": len(shown.get("head", "")),
+            "tail_characters": len(shown.get("tail", "")),
             **shown,
-        )
+        }
+        return fill(template, work.call.name, values)
 
     async def _failed(self, work: _Work, error: Exception) -> Texts | None:
         policy = self._config.on_offload_error

@@ -149,7 +149,8 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         stored = Stored(*fields)
     else:
         stored = await store.put(edit.call, _clean(context, _as_text(edit, media)).encode(), edit.own_path)
-    return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number, media=media)
+    record = OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
+    return dataclasses.replace(record, media=media)
 
 
 async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:

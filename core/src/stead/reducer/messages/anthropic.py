@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stead.reducer.messages.blocks import as_content, block_media, block_strings, put, read, render_arguments
+from stead.reducer.messages.blocks import as_content, block_media, block_strings, put, read, render_arguments, word
 from stead.reducer.messages.codec import Content, View, check_edits
 from stead.reducer.messages.openai_chat import ROLES
 from stead.reducer.messages.parts import Parts
@@ -19,7 +19,7 @@ class Anthropic:
 
     def view(self, message: Any) -> View:
         """See `Codec.view`."""
-        role = ROLES.get(read(message, "role") or "", "other")
+        role = ROLES.get(word(message, "role"), "other")
         content = read(message, "content")
         if isinstance(content, str):
             return View(role, texts=(content,) if content else ())
@@ -42,7 +42,7 @@ class Anthropic:
         blocks: list[Any] = []
         seen = {"tool_result": 0, "tool_use": 0}
         for block in read(message, "content"):
-            kind = read(block, "type")
+            kind = word(block, "type")
             ordinal = seen.get(kind, 0)
             if kind in seen:
                 seen[kind] += 1
@@ -56,15 +56,15 @@ class Anthropic:
 
 
 def _add(parts: Parts, block: Any) -> None:
-    kind = read(block, "type")
+    kind = word(block, "type")
     if kind == "tool_use":
-        parts.call(read(block, "id"), read(block, "name"), read(block, "input"))
+        parts.call(word(block, "id"), word(block, "name"), read(block, "input"))
     elif kind == "tool_result":
         content = as_content(read(block, "content"))
-        parts.result(read(block, "tool_use_id"), None, content, is_error=read(block, "is_error") is True)
+        parts.result(word(block, "tool_use_id"), None, content, is_error=read(block, "is_error") is True)
     elif kind in {"thinking", "redacted_thinking"}:
         parts.signed = True
-        parts.reasoning += filter(None, [read(block, "thinking")])
+        parts.reasoning += filter(None, [word(block, "thinking")])
     elif (media := block_media(block)) is not None:
         parts.media.append(media)
     else:

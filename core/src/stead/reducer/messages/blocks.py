@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from stead.reducer.messages.codec import ArgumentsForm, Content, Media, MediaKind
@@ -13,11 +13,14 @@ __all__ = [
     "block_text",
     "content_media",
     "content_strings",
+    "items",
     "json_text",
     "put",
     "read",
+    "record",
     "render_arguments",
     "with_text",
+    "word",
 ]
 
 TEXT_TYPES = frozenset({"text", "input_text", "output_text", "text-content"})
@@ -41,6 +44,7 @@ MEDIA_KINDS: Mapping[str, MediaKind] = {
 }
 # What a model never reads as text: names of fields, marks of caching, and opaque proofs.
 UNREAD = frozenset({"type", "kind", "id", "cache_control", "signature", "encrypted_content", "thought_signature"})
+NO_FIELDS = (str, bytes, int, float, list, tuple)
 PAYLOADS = ("data", "base64", "file_data", "image_url", "url", "source", "file", "input_audio", "inline_data")
 
 
@@ -59,15 +63,52 @@ def read(value: Any, *names: str) -> Any:
     return None
 
 
+def word(value: Any, *names: str) -> str:
+    """The first of the fields that is there, if it is a string; else an empty one. For roles, types and names.
+
+    Args:
+        value: As `read`.
+        names: As `read`.
+    """
+    # One field of a dict is asked for most by far.
+    found = value.get(names[0]) if type(value) is dict and len(names) == 1 else read(value, *names)
+    return found if isinstance(found, str) else ""
+
+
+def items(value: Any, *names: str) -> Sequence[Any]:
+    """The first of the fields that is there, if it is a list or tuple; else nothing. For blocks, parts and calls.
+
+    Args:
+        value: As `read`.
+        names: As `read`.
+    """
+    found = read(value, *names)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def record(value: Any, *names: str) -> Any:
+    """The first of the fields that is there, if it has fields itself: a mapping or a library's object; else None.
+
+    Args:
+        value: As `read`.
+        names: As `read`.
+    """
+    found = read(value, *names)
+    return None if isinstance(found, NO_FIELDS) else found
+
+
 def put(value: Any, updates: Mapping[str, Any]) -> Any:
     """A shallow copy with some fields set; the type, and every field that is not named, stay.
 
     Args:
-        value: A mapping, a pydantic model, a dataclass, or any object that `copy.copy` can copy.
+        value: A mapping, a pydantic model, a dataclass, or any object that `copy.copy` can copy. What has no fields
+            comes back as it is.
         updates: The new values.
     """
     if type(value) is dict:
         return {**value, **updates}
+    if value is None or isinstance(value, NO_FIELDS):
+        return value
     model_copy = getattr(value, "model_copy", None)
     if model_copy is not None:
         # No validation: what is kept may hold values that the library once let through.
@@ -89,7 +130,7 @@ def block_text(block: Any) -> str | None:
     """
     if isinstance(block, str):
         return block
-    kind = read(block, "type", "kind")
+    kind = word(block, "type", "kind")
     text = read(block, "content") if kind == "text-content" else read(block, "text")
     return text if isinstance(text, str) and kind in TEXT_TYPES else None
 
@@ -114,10 +155,10 @@ def block_media(block: Any) -> Media | None:
     """
     if isinstance(block, str) or block is None:
         return None
-    kind = read(block, "type", "kind")
+    kind = word(block, "type", "kind")
     if kind == "binary":
         return Media(_kind_of(str(read(block, "media_type") or "")), _payload_size(read(block, "data")))
-    if kind not in MEDIA_KINDS or read(read(block, "source"), "type") in {"text", "content"}:
+    if kind not in MEDIA_KINDS or word(read(block, "source"), "type") in {"text", "content"}:
         return None
     return Media(MEDIA_KINDS[kind], _payload_size(block))
 

@@ -43,7 +43,7 @@ class Call(NamedTuple):
     ordinal: int
     """Position among the message's calls, from 0: the key for `Codec.replace`."""
     id: str | None
-    """The provider's id. Not unique over a history, and empty or None at some providers."""
+    """The provider's id. Not unique over a history; empty or None where there is none."""
     name: str
     """The tool's name; empty if the message does not say."""
     arguments: Any

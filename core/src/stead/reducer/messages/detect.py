@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stead.errors import ConfigError
-from stead.reducer.messages.blocks import read
+from stead.reducer.messages.blocks import word
 from stead.reducer.messages.codec import Codec
 
 __all__ = ["FORMATS", "codec_named", "find_codec", "format_in"]
@@ -125,7 +125,7 @@ def _format_of_dict(message: Mapping[str, Any]) -> str:
     if type(content) is str and role is not None and "type" not in message:
         return "openai-chat" if "function_call" in message or role == "function" else PLAIN
     if "parts" in message:
-        return "pydantic-ai" if message.get("kind") in {"request", "response"} else "google-genai"
+        return "pydantic-ai" if message.get("kind") in ("request", "response") else "google-genai"
     kind = message.get("type")
     if isinstance(kind, str):
         by_type = _format_of_type(kind, has_role=role is not None)
@@ -149,13 +149,13 @@ def _format_of_blocks(blocks: Iterable[Any]) -> str:
         by_class = None if isinstance(block, str | dict) else _format_of_class(type(block))
         if by_class is not None:
             return by_class
-        kind = read(block, "type")
+        kind = word(block, "type")
         if kind in ANTHROPIC_BLOCKS:
             return "anthropic"
         if kind in RESPONSES_BLOCKS:
             return "openai-responses"
         if kind in CHAT_BLOCKS:
             return "openai-chat"
-        if kind is None and isinstance(block, Mapping) and any("tool" in key.lower() for key in block):
+        if not kind and isinstance(block, Mapping) and any("tool" in str(key).lower() for key in block):
             return UNKNOWN  # calls or results in a shape that no codec reads, such as Bedrock's
     return PLAIN

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stead.reducer.messages.blocks import block_strings, json_text, media_of_type, put, read, render_arguments
+from stead.reducer.messages.blocks import (
+    block_strings,
+    items,
+    json_text,
+    media_of_type,
+    put,
+    read,
+    render_arguments,
+    word,
+)
 from stead.reducer.messages.codec import Content, Role, View, check_edits
 from stead.reducer.messages.parts import Parts
 
@@ -34,10 +43,10 @@ class GoogleGenAI:
         if isinstance(message, str):
             return View("user", texts=(message,) if message else ())
         parts = Parts()
-        for part in read(message, "parts") or ():
+        for part in items(message, "parts"):
             _add(parts, part)
         # Google takes a content without a role for the user's.
-        role = ROLES.get(read(message, "role") or "user", "other") if read(message, "parts", "role") else "other"
+        role = ROLES.get(word(message, "role") or "user", "other") if read(message, "parts", "role") else "other"
         return parts.view(role)
 
     def replace(
@@ -51,7 +60,7 @@ class GoogleGenAI:
         check_edits(view, results, arguments)
         parts: list[Any] = []
         calls = responses = 0
-        for part in read(message, "parts"):
+        for part in items(message, "parts"):
             new = part
             if read(part, *CALL) is not None:
                 if calls in arguments and not view.calls[calls].signed:
@@ -71,15 +80,15 @@ def _add(parts: Parts, part: Any) -> None:
     if isinstance(part, str):
         parts.texts.append(part)
     elif (call := read(part, *CALL)) is not None:
-        parts.call(read(call, "id"), read(call, "name"), read(call, "args"), signed=signed)
+        parts.call(word(call, "id"), word(call, "name"), read(call, "args"), signed=signed)
     elif (response := read(part, *RESPONSE)) is not None:
         content, failed = _as_text(read(response, "response"))
-        parts.result(read(response, "id"), read(response, "name"), content, is_error=failed)
-        for item in read(response, "parts") or ():
+        parts.result(word(response, "id"), word(response, "name"), content, is_error=failed)
+        for item in items(response, "parts"):
             _add(parts, item)
     elif (blob := read(part, "inline_data", "inlineData", "file_data", "fileData")) is not None:
-        parts.media.append(media_of_type(read(blob, "mime_type", "mimeType"), read(blob, "data")))
-    elif (text := read(part, "text")) is not None:
+        parts.media.append(media_of_type(word(blob, "mime_type", "mimeType"), read(blob, "data")))
+    elif text := word(part, "text"):
         (parts.reasoning if read(part, "thought") else parts.texts).append(text)
     else:
         parts.texts += block_strings(part)

@@ -7,9 +7,11 @@ from stead.reducer.messages.blocks import (
     as_content,
     block_media,
     block_strings,
+    items,
     put,
     read,
     render_arguments,
+    word,
 )
 from stead.reducer.messages.codec import Content, Role, View, check_edits
 from stead.reducer.messages.openai_chat import OpenAIChat
@@ -56,9 +58,9 @@ class LangChain:
         content = read(data, "content")
         if role == "tool":
             failed = read(data, "status") == "error"
-            parts.result(read(data, "tool_call_id"), read(data, "name"), as_content(content), is_error=failed)
+            parts.result(word(data, "tool_call_id"), word(data, "name"), as_content(content), is_error=failed)
             return parts.view("tool")
-        for block in [content] if isinstance(content, str) else content or ():
+        for block in [content] if isinstance(content, str) else items(data, "content"):
             _add_block(parts, block)
         if role == "assistant":
             _add_calls(parts, data)
@@ -98,14 +100,14 @@ def _data(message: Any) -> Any:
 
 
 def _role(message: Any) -> Role:
-    kind = str(read(message, "type") or "").removesuffix("MessageChunk").lower()
+    kind = word(message, "type").removesuffix("MessageChunk").lower()
     if kind == "chat":
-        kind = str(read(_data(message), "role") or "")
+        kind = word(_data(message), "role")
     return ROLES.get(kind, "other")
 
 
 def _add_block(parts: Parts, block: Any) -> None:
-    kind = None if isinstance(block, str) else read(block, "type")
+    kind = "" if isinstance(block, str) else word(block, "type")
     if kind in CALL_BLOCKS:
         return
     if kind in THINKING:
@@ -118,16 +120,17 @@ def _add_block(parts: Parts, block: Any) -> None:
 
 
 def _add_calls(parts: Parts, data: Any) -> None:
-    extra = read(data, "additional_kwargs") or {}
-    signatures = extra.get(SIGNATURES) or {}
-    for call in read(data, "tool_calls") or ():
-        identity = read(call, "id")
-        parts.call(identity, read(call, "name"), read(call, "args"), signed=identity in signatures)
-    for call in read(data, "invalid_tool_calls") or ():
+    extra = read(data, "additional_kwargs")
+    signatures = read(extra, SIGNATURES)
+    for call in items(data, "tool_calls"):
+        identity = word(call, "id")
+        signed = isinstance(signatures, Mapping) and identity in signatures
+        parts.call(identity, word(call, "name"), read(call, "args"), signed=signed)
+    for call in items(data, "invalid_tool_calls"):
         # Broken JSON cannot be made an object; the call still has a result, and its text still counts.
-        parts.call(read(call, "id"), read(call, "name"), None)
-        parts.texts += filter(None, [read(call, "args")])
-    thinking = extra.get("reasoning_content") or extra.get("reasoning")
+        parts.call(word(call, "id"), word(call, "name"), None)
+        parts.texts += filter(None, [word(call, "args")])
+    thinking = read(extra, "reasoning_content", "reasoning")
     if thinking:
         parts.signed = parts.signed or not isinstance(thinking, str)
         parts.reasoning += block_strings(thinking)
@@ -135,20 +138,20 @@ def _add_calls(parts: Parts, data: Any) -> None:
 
 def _edited_calls(data: Any, edits: Mapping[int, Any]) -> dict[str, Any]:
     """The fields that hold the arguments, each edited alike: `tool_calls`, and where a provider's raw form is kept."""
-    calls = list(read(data, "tool_calls"))
+    calls = list(items(data, "tool_calls"))
     by_id: dict[str, Any] = {}
     for ordinal, value in edits.items():
-        by_id[read(calls[ordinal], "id") or ""] = value
+        by_id[word(calls[ordinal], "id")] = value
         calls[ordinal] = put(calls[ordinal], {"args": value})
     updates: dict[str, Any] = {"tool_calls": calls}
     content = read(data, "content")
     if isinstance(content, list):
         updates["content"] = [_edited_copy(block, by_id) for block in content]
-    chunks = read(data, "tool_call_chunks")
+    chunks = items(data, "tool_call_chunks")
     if chunks:
         updates["tool_call_chunks"] = [_edited_copy({**chunk, "type": "tool_call_chunk"}, by_id) for chunk in chunks]
-    extra = read(data, "additional_kwargs") or {}
-    if extra.get("tool_calls"):
+    extra = read(data, "additional_kwargs")
+    if isinstance(extra, Mapping) and items(extra, "tool_calls"):
         raw = [_edited_raw(call, by_id) for call in extra["tool_calls"]]
         updates["additional_kwargs"] = {**extra, "tool_calls": raw}
     return updates
@@ -156,8 +159,8 @@ def _edited_calls(data: Any, edits: Mapping[int, Any]) -> dict[str, Any]:
 
 def _edited_copy(block: Any, by_id: Mapping[str, Any]) -> Any:
     """A content block that repeats an edited call, edited in its own form; any other block as it is."""
-    kind = None if isinstance(block, str) else read(block, "type")
-    identity = "" if kind is None else read(block, "call_id", "id") or ""
+    kind = "" if isinstance(block, str) else word(block, "type")
+    identity = word(block, "call_id", "id") if kind else ""
     if kind not in CALL_BLOCKS or identity not in by_id:
         return block
     field = CALL_BLOCKS[kind]
@@ -169,7 +172,7 @@ def _edited_copy(block: Any, by_id: Mapping[str, Any]) -> Any:
 
 
 def _edited_raw(call: Any, by_id: Mapping[str, Any]) -> Any:
-    identity = read(call, "id") or ""
+    identity = word(call, "id")
     if identity not in by_id or not read(call, "function"):
         return call
     arguments = render_arguments(by_id[identity], "json")

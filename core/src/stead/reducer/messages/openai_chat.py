@@ -7,10 +7,12 @@ from stead.reducer.messages.blocks import (
     as_content,
     content_media,
     content_strings,
+    items,
     json_text,
     put,
     read,
     render_arguments,
+    word,
 )
 from stead.reducer.messages.codec import ArgumentsForm, Call, Content, Media, Result, Role, View, check_edits
 
@@ -44,7 +46,7 @@ class OpenAIChat:
         content = message.get("content")
         if role == "tool" or role == "function":  # noqa: PLR1714 - a set costs more than it saves, once a message
             content = content if type(content) is str else as_content(content)
-            result = new(Result, (0, message.get("tool_call_id"), message.get("name"), content, False))
+            result = new(Result, (0, word(message, "tool_call_id"), word(message, "name"), content, False))
             return new(View, ("tool", (), (result,), (), (), (), False))
         media: tuple[Media, ...] = ()
         if type(content) is str:
@@ -55,7 +57,7 @@ class OpenAIChat:
             texts, media = content_strings(content), content_media(content)
         if role == "assistant":
             return _assistant_view(message, texts, media)
-        return new(View, (ROLES.get(role, "other"), (), (), texts, (), media, False))
+        return new(View, (ROLES.get(word(message, "role"), "other"), (), (), texts, (), media, False))
 
     def replace(
         self, message: Any, *, results: Mapping[int, Content] | None = None, arguments: Mapping[int, Any] | None = None
@@ -87,7 +89,7 @@ def _as_mapping(message: Any) -> Mapping[str, Any]:
 
 
 def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: tuple[Media, ...]) -> View:
-    raw = message.get("tool_calls")
+    raw = items(message, "tool_calls")
     calls: tuple[Call, ...] = ()
     if raw:
         calls = (_call(0, raw[0]),) if len(raw) == 1 else tuple([_call(i, item) for i, item in enumerate(raw)])
@@ -96,7 +98,7 @@ def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: t
     old_style = message.get("function_call")
     if old_style and not calls:
         calls = (_function_call(0, None, old_style, signed=False),)
-    refusal = message.get("refusal")
+    refusal = word(message, "refusal")
     if refusal:
         texts = (*texts, refusal)
     reasoning: tuple[str, ...] = ()
@@ -113,12 +115,11 @@ def _call(ordinal: int, item: Any) -> Call:
     if type(item) is dict and len(item) == 3 and item.get("type") == "function":  # the usual one: id, type, function
         function = item.get("function")
         if type(function) is dict and type(function.get("arguments")) is str:
-            name = function.get("name") or ""
-            return new(Call, (ordinal, item.get("id"), name, function["arguments"], "json", False))
-    identity = read(item, "id")
+            return new(Call, (ordinal, word(item, "id"), word(function, "name"), function["arguments"], "json", False))
+    identity = word(item, "id")
     custom = read(item, "custom") if read(item, "type") == "custom" else None
     if custom is not None:
-        return Call(ordinal, identity, read(custom, "name") or "", read(custom, "input"), "text")
+        return Call(ordinal, identity, word(custom, "name"), read(custom, "input"), "text")
     # Gemini's thought signature, as its own OpenAI endpoint and as LiteLLM pass it on.
     extra = read(item, "extra_content", "provider_specific_fields")
     signed = extra is not None and "thought_signature" in json_text(extra)
@@ -128,7 +129,7 @@ def _call(ordinal: int, item: Any) -> Call:
 def _function_call(ordinal: int, identity: str | None, function: Any, *, signed: bool) -> Call:
     arguments = read(function, "arguments")
     form: ArgumentsForm = "object" if isinstance(arguments, Mapping) else "json"
-    return Call(ordinal, identity, read(function, "name") or "", arguments, form, signed)
+    return Call(ordinal, identity, word(function, "name"), arguments, form, signed)
 
 
 def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int, Any]) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int,
         for call in calls
         if call.ordinal in arguments and not call.signed
     }
-    raw = read(message, "tool_calls")
+    raw = items(message, "tool_calls")
     if not raw:
         return {"function_call": put(read(message, "function_call"), {"arguments": rendered[0]})}
     edited = list(raw)

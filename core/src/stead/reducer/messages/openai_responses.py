@@ -8,10 +8,12 @@ from stead.reducer.messages.blocks import (
     block_strings,
     content_media,
     content_strings,
+    items,
     json_text,
     put,
     read,
     render_arguments,
+    word,
 )
 from stead.reducer.messages.codec import ArgumentsForm, Call, Content, Media, Result, View, check_edits
 from stead.reducer.messages.openai_chat import ROLES
@@ -41,16 +43,16 @@ class OpenAIResponses:
 
     def view(self, message: Any) -> View:
         """See `Codec.view`."""
-        kind = read(message, "type")
+        kind = word(message, "type")
         if kind in CALLS:
             return View("assistant", calls=(_call(message, kind),))
         if kind in OUTPUTS:
             content = _output(message, kind)
-            return View("tool", results=(Result(0, read(message, "call_id", "id"), read(message, "name"), content),))
+            return View("tool", results=(Result(0, word(message, "call_id", "id"), word(message, "name"), content),))
         if kind in SEALED:
             texts = content_strings([read(message, "summary") or [], read(message, "content") or []])
             return View("assistant", reasoning=texts, signed=True)
-        role = ROLES.get(read(message, "role") or "")
+        role = ROLES.get(word(message, "role"))
         if role is not None:
             content = read(message, "content")
             return View(role, texts=content_strings(content), media=content_media(content))
@@ -64,7 +66,7 @@ class OpenAIResponses:
             return message
         view = self.view(message)
         check_edits(view, results or {}, arguments or {})
-        kind = read(message, "type")
+        kind = word(message, "type")
         if results:
             return put(message, {"output": _as_output(message, kind, results[0])})
         if kind not in EDITABLE or not arguments:
@@ -74,11 +76,11 @@ class OpenAIResponses:
 
 def _call(item: Any, kind: str) -> Call:
     arguments = read(item, CALLS[kind])
-    name = read(item, "name") or kind.removesuffix("_call")
+    name = word(item, "name") or kind.removesuffix("_call")
     if kind not in EDITABLE:
-        return Call(0, read(item, "call_id", "id"), name, arguments, "object", signed=True)
+        return Call(0, word(item, "call_id", "id"), name, arguments, "object", signed=True)
     form: ArgumentsForm = "object" if isinstance(arguments, Mapping) else "json" if kind == "function_call" else "text"
-    return Call(0, read(item, "call_id", "id"), name, arguments, form)
+    return Call(0, word(item, "call_id", "id"), name, arguments, form)
 
 
 def _output(item: Any, kind: str) -> Content:
@@ -89,13 +91,13 @@ def _output(item: Any, kind: str) -> Content:
 def _as_output(item: Any, kind: str, content: Content) -> Any:
     if kind != "shell_call_output" or not isinstance(content, str):
         return content
-    first: Any = next(iter(read(item, "output") or []), {})
+    first: Any = next(iter(items(item, "output")), {})
     return [put(first, {"stdout": content, "stderr": ""})]
 
 
-def _service_item(item: Any, kind: Any) -> View:
+def _service_item(item: Any, kind: str) -> View:
     """Something that the service made or ran itself: counted, never edited."""
-    if kind is None:
+    if not kind:
         return View("other", texts=tuple(block_strings(item)) if isinstance(item, Mapping | str) else ())
     if kind == "computer_call_output":
         return View("tool", media=(Media("image"),))

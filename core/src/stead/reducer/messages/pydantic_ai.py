@@ -8,10 +8,12 @@ from stead.reducer.messages.blocks import (
     block_strings,
     content_media,
     content_strings,
+    items,
     json_text,
     put,
     read,
     render_arguments,
+    word,
 )
 from stead.reducer.messages.codec import Content, View, check_edits
 from stead.reducer.messages.parts import Parts
@@ -30,15 +32,15 @@ class PydanticAI:
 
     def view(self, message: Any) -> View:
         """See `Codec.view`."""
-        kind = read(message, "kind")
+        kind = word(message, "kind")
         parts = Parts()
-        for part in read(message, "parts") or ():
+        for part in items(message, "parts"):
             _add(parts, part)
         if kind == "response":
             return parts.view("assistant")
         if kind != "request":
             return parts.view("other")
-        kinds = {read(part, "part_kind") for part in read(message, "parts") or ()}
+        kinds = {word(part, "part_kind") for part in items(message, "parts")}
         return parts.view("system" if kinds == {"system-prompt"} else "user")
 
     def replace(
@@ -52,7 +54,7 @@ class PydanticAI:
         check_edits(view, results, arguments)
         parts: list[Any] = []
         calls = answers = 0
-        for part in read(message, "parts"):
+        for part in items(message, "parts"):
             new = part
             if _is_call(part):
                 if calls in arguments:
@@ -67,11 +69,11 @@ class PydanticAI:
 
 
 def _is_call(part: Any) -> bool:
-    return read(part, "part_kind") == "tool-call" and not _is_bookkeeping(part)
+    return word(part, "part_kind") == "tool-call" and not _is_bookkeeping(part)
 
 
 def _is_result(part: Any) -> bool:
-    kind = read(part, "part_kind")
+    kind = word(part, "part_kind")
     if kind == "retry-prompt":
         return read(part, "tool_name") is not None
     return kind == "tool-return" and not _is_bookkeeping(part)
@@ -83,16 +85,16 @@ def _is_bookkeeping(part: Any) -> bool:
 
 
 def _add(parts: Parts, part: Any) -> None:
-    kind = read(part, "part_kind")
+    kind = word(part, "part_kind")
     if _is_call(part):
-        parts.call(read(part, "tool_call_id"), read(part, "tool_name"), read(part, "args"))
+        parts.call(word(part, "tool_call_id"), word(part, "tool_name"), read(part, "args"))
     elif _is_result(part):
-        failed = kind == "retry-prompt" or read(part, "outcome") in {"failed", "denied", "retried"}
+        failed = kind == "retry-prompt" or word(part, "outcome") in {"failed", "denied", "retried"}
         content = _content(read(part, "content"))
-        parts.result(read(part, "tool_call_id"), read(part, "tool_name"), content, is_error=failed)
+        parts.result(word(part, "tool_call_id"), word(part, "tool_name"), content, is_error=failed)
     elif kind == "thinking":
         parts.signed = True
-        parts.reasoning += filter(None, [read(part, "content")])
+        parts.reasoning += filter(None, [word(part, "content")])
     elif kind == "file":
         parts.media += filter(None, [block_media(read(part, "content"))])
     else:
