@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 from e2b_connect import ConnectError, EventStream, stream_message, unary_error, unary_message
 from sandbox_host import Host, Reply, Sandbox, abort, answer, give_to_user, spawn
 
@@ -165,7 +165,7 @@ class Envd:
     async def _store_form(self, request: web.Request, sandbox: Sandbox) -> str:
         form = await request.multipart()
         part = await form.next()
-        if not isinstance(part, web.BodyPartReader if hasattr(web, "BodyPartReader") else object) or part is None:
+        if not isinstance(part, BodyPartReader):
             raise ConnectError("invalid_argument", "no part in the form")
         name = request.query.get("path") or part.filename or ""
         path = self._path(sandbox, name, writing=True)

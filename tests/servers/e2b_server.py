@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 from e2b_envd import Envd
-from sandbox_host import Host, Sandbox, answer, misbehave, run
+from sandbox_host import Host, Sandbox, answer, misbehave, run, scoped
 
 KEY = "e2b_test_key"
 LONGEST = 3600
@@ -88,6 +88,13 @@ class Control:
             self.keys[request.headers["Idempotency-Key"]] = sandbox
         self.host.created.append(body)
         return answer(request, self.host, self._told(sandbox), status=201)
+
+    def make(self, given: dict[str, Any]) -> dict[str, str]:
+        """Makes a sandbox for a test that needs to know its folder beforehand."""
+        sandbox = self.host.add(given.get("labels", {}), {}, home="home/user")
+        sandbox.ends = time.time() + given.get("timeout", 300)
+        sandbox.extra = {"template": "base", "autoPause": False}
+        return {"id": sandbox.id, "home": str(sandbox.home)}
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
         body = await self._body(request, {"timeout", "memory"})
@@ -195,8 +202,9 @@ class Control:
 def make_app(host: Host) -> web.Application:
     """Makes the application; both parts share one address, and tell themselves apart by paths."""
     app = web.Application(middlewares=[misbehave], client_max_size=1 << 30)
-    app.add_routes(Control(host).routes())
-    app.add_routes(Envd(host).routes())
+    control = Control(host)
+    app.add_routes(scoped([*control.routes(), *Envd(host).routes()]))
+    app["make"] = control.make
     return app
 
 

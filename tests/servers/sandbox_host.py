@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -44,6 +45,8 @@ class Sandbox:
     ends: float = 0.0
     started: float = field(default_factory=time.time)
     extra: dict[str, Any] = field(default_factory=dict)
+    idle_after: float = 0.0
+    idle: Callable[[], None] = lambda: None
 
     def processes(self) -> list[int]:
         """Returns the living processes that carry the mark."""
@@ -125,6 +128,7 @@ class Host:
         self.base = base
         self.sandboxes: dict[str, Sandbox] = {}
         self.faults: list[Fault] = []
+        self.scopes: dict[str, list[Fault]] = {}
         self.chaos: tuple[random.Random, float, list[dict[str, Any]]] | None = None
         self.calls: dict[str, int] = {}
         self.sent = self.received = 0
@@ -153,13 +157,20 @@ class Host:
         sandbox = self.sandboxes.get(name)
         if sandbox is not None and sandbox.state == "running" and sandbox.ends and time.time() > sandbox.ends:
             self.remove(sandbox)
+        if (
+            sandbox is not None
+            and sandbox.state == "running"
+            and sandbox.idle_after
+            and time.time() > sandbox.idle_after
+        ):
+            sandbox.idle()
         return None if sandbox is None or sandbox.state == "gone" else sandbox
 
-    def fault(self, what: str) -> Fault | None:
-        for fault in self.faults:
+    def fault(self, what: str, scope: str) -> Fault | None:
+        for fault in self.scopes.get(scope, []) if scope else self.faults:
             if fault.takes(what):
                 return fault
-        if self.chaos is not None:
+        if self.chaos is not None and not scope:
             dice, chance, kinds = self.chaos
             if dice.random() < chance:
                 chosen = Fault(dice.choice(kinds))
@@ -178,6 +189,15 @@ def give_to_user(path: Path) -> None:
     """Hands a path to the sandbox's user, where the server is root."""
     if os.geteuid() == 0:
         os.chown(path, USER, USER)
+
+
+def become_user(base: Path) -> None:
+    """Makes this server, where it is root, the sandboxes' user for good: its own access to files is the user's."""
+    if os.geteuid() == 0:
+        os.chown(base, USER, USER)
+        os.setgroups([])
+        os.setgid(USER)
+        os.setuid(USER)
 
 
 async def spawn(
@@ -260,6 +280,17 @@ def abort(request: web.Request) -> None:
         request.transport.abort()
 
 
+def scoped(routes: list[web.RouteDef]) -> list[web.RouteDef]:
+    """Adds each route once more below `/_fault/NAME`, where only the faults of that name strike."""
+    return routes + [web.route(r.method, "/_fault/{scope}" + r.path, r.handler) for r in routes]
+
+
+def prefix(request: web.Request) -> str:
+    """Returns how the addresses begin that the server tells to this client."""
+    scope = request.match_info.get("scope")
+    return f"{request.app['url']}/_fault/{scope}" if scope else str(request.app["url"])
+
+
 def answer(request: web.Request, host: Host, value: Any, *, status: int = 200, headers: dict[str, str] | None = None):
     """Answers JSON, counted."""
     body = b"" if value is None else json.dumps(value).encode()
@@ -274,9 +305,10 @@ async def misbehave(request: web.Request, handler: Any) -> web.StreamResponse:
     host: Host = request.app["host"]
     if request.path.startswith("/_test/"):
         return await handler(request)
-    what = f"{request.method} {request.path}"
+    scope = request.match_info.get("scope", "")
+    what = f"{request.method} {request.path.removeprefix(f'/_fault/{scope}')}"
     host.calls[what] = host.calls.get(what, 0) + 1
-    fault = host.fault(what)
+    fault = host.fault(what, scope)
     request["fault"] = fault
     kind = fault.kind if fault else ""
     if fault and kind == "status":
@@ -308,6 +340,11 @@ async def _admin(request: web.Request) -> web.Response:
     action = request.match_info["action"]
     if action == "faults":
         host.faults = [Fault(spec) for spec in given]
+    elif action == "scope":
+        host.scopes[given["name"]] = [Fault(spec) for spec in given["faults"]]
+    elif action == "make":
+        make: Any = request.app["make"]
+        return web.json_response(make(given))
     elif action == "chaos":
         kinds = given.get("kinds", [])
         host.chaos = (random.Random(given.get("seed", 0)), given["chance"], kinds) if kinds else None
@@ -337,7 +374,7 @@ def _state(host: Host) -> dict[str, Any]:
                 "folder": str(s.folder),
                 "left": s.ends - time.time() if s.ends else None,
                 "processes": names.get(s.mark, []),
-                **s.extra,
+                **{name: value for name, value in s.extra.items() if not callable(value)},
             }
             for s in host.sandboxes.values()
         },

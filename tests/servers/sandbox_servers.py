@@ -65,6 +65,17 @@ class SandboxServer:
         """Replaces the faults that are due."""
         self.ask("faults", list(specs))
 
+    def scope(self, name: str, *specs: dict[str, Any]) -> str:
+        """Says which faults strike below an address of its own, and returns that."""
+        self.ask("scope", {"name": name, "faults": list(specs)})
+        return f"{self.url}/_fault/{name}"
+
+    def make(self, **given: Any) -> dict[str, str]:
+        """Makes a sandbox and tells its name and its home folder."""
+        request = urllib.request.Request(f"{self.url}/_test/make", json.dumps(given).encode())
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
     def expire(self, sandbox: str | None = None) -> None:
         """Ends one sandbox, or all, as their time does."""
         self.ask("expire", {} if sandbox is None else {"sandbox": sandbox})

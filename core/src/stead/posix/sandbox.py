@@ -90,10 +90,11 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreated:
-    """The event that a lost sandbox was replaced by a new one, without its files."""
+    """The event that a lost sandbox was replaced."""
 
     lost: str
     created: str
+    """The new one, without any file of the old; the same one again if it was only stopped, and then its files are there."""
     reason: str
 
 
@@ -196,7 +197,7 @@ class SandboxEnvironment(PosixEnvironment):
     async def _start(self) -> None:
         provider = await self._open_provider()
         try:
-            await self._settle_in(provider, self._life.sandbox_id)
+            await self._settle_in(provider, self._life.sandbox_id, made_here=not self._life.sandbox_id)
         except BaseException:
             await provider.close()
             raise
@@ -205,7 +206,7 @@ class SandboxEnvironment(PosixEnvironment):
         if self._life.keep_alive:
             self._beat = asyncio.get_running_loop().create_task(_keep_alive(weakref.ref(self), self._life.lifetime / 3))
 
-    async def _settle_in(self, provider: Provider, sandbox_id: str | None) -> None:
+    async def _settle_in(self, provider: Provider, sandbox_id: str | None, *, made_here: bool) -> None:
         """Gets a sandbox and makes acquaintance with it; leaves none behind if that fails."""
         sandbox = await (provider.attach(sandbox_id) if sandbox_id else self._create(provider))
         try:
@@ -215,7 +216,7 @@ class SandboxEnvironment(PosixEnvironment):
             if not sandbox_id:
                 await _bounded(_let_go(sandbox.kill))
             raise
-        self._sandbox, self._made_here, self._lost = sandbox, not sandbox_id, None
+        self._sandbox, self._made_here, self._lost = sandbox, made_here, None
 
     async def _create(self, provider: Provider) -> Sandbox:
         for attempt in range(1, _CREATE_TRIES + 1):
@@ -264,9 +265,12 @@ class SandboxEnvironment(PosixEnvironment):
         assert self._provider is not None  # noqa: S101 - opened at start
         old = self.sandbox_id or ""
         await self._detach(stop=False)
-        await self._settle_in(self._provider, None)
+        try:
+            await self._settle_in(self._provider, old, made_here=self._made_here)
+        except EnvironmentLost:
+            await self._settle_in(self._provider, None, made_here=True)
         event = Recreated(lost=old, created=self.sandbox_id or "", reason=lost.message)
-        _log.warning("the sandbox %s was lost with all files in it and is replaced by %s", old, event.created)
+        _log.warning("the sandbox %s was lost and is replaced by %s (%s)", old, event.created, event.reason)
         notify("stead_sandbox_recreated", {"environment": self, "event": event})
         if self.on_recreate is not None:
             self.on_recreate(event)

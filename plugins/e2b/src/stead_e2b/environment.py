@@ -1,31 +1,22 @@
 """The E2B backend: an environment in a sandbox of E2B."""
 
 import asyncio
-import atexit
 import math
-import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from stead.capabilities import Capabilities
 from stead.errors import ConfigError
 from stead.posix import PlaceOptions
-from stead.posix.sandbox import LifeOptions, OnClose, Provider, SandboxEnvironment, SandboxInfo
-from stead_e2b import commands, files
-from stead_e2b.errors import BACKEND, translated
-
-if TYPE_CHECKING:
-    from e2b import AsyncSandbox
+from stead.posix.sandbox import LifeOptions, OnClose, Provider, SandboxEnvironment
+from stead_e2b.errors import BACKEND
+from stead_e2b.provider import E2BProvider, import_sdk
 
 __all__ = ["E2BEnvironment"]
 
 _COMMAND_MARGIN = 60.0
 """Seconds that a sandbox outlives the timeout of a command."""
 _USUAL_DIR = "/home/user"
-_REST = 0.1
-"""Seconds that the SDK's own threads get to leave the interpreter before it ends: they abort it otherwise."""
 
 
 class E2BEnvironment(SandboxEnvironment):
@@ -121,14 +112,15 @@ class E2BEnvironment(SandboxEnvironment):
         self._request_timeout = float(request_timeout)
         given = {"api_key": api_key, "domain": domain, "api_url": api_url, "sandbox_url": sandbox_url}
         self._api: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self._api_key = api_key
 
     def __repr__(self) -> str:
         return f"E2BEnvironment(sandbox_id={self.sandbox_id!r})"
 
     async def _open_provider(self) -> Provider:
         # The import takes seconds; the event loop goes on meanwhile.
-        await asyncio.to_thread(_import_sdk)
-        return _E2B(
+        await asyncio.to_thread(import_sdk)
+        return E2BProvider(
             {**self._api, "request_timeout": self._request_timeout},
             template=self._template,
             lifetime=self._life.lifetime,
@@ -138,122 +130,6 @@ class E2BEnvironment(SandboxEnvironment):
         await self._cover(timeout, _COMMAND_MARGIN)
 
 
-class _E2B:
-    """The provider, by its SDK."""
-
-    def __init__(self, api: dict[str, Any], *, template: str | None, lifetime: float) -> None:
-        self._api, self._template, self._lifetime = api, template, lifetime
-
-    async def create(self, labels: Mapping[str, str]) -> "_Sandbox":
-        from e2b import AsyncSandbox
-
-        with translated("start"), _limit_reported():
-            made = await AsyncSandbox.create(
-                template=self._template,
-                timeout=math.ceil(self._lifetime),
-                metadata=dict(labels),
-                idempotency_key=labels["stead-start"],
-                **self._api,
-            )
-        return _Sandbox(made, self._api)
-
-    async def attach(self, sandbox_id: str) -> "_Sandbox":
-        from e2b import AsyncSandbox
-
-        with translated("start"), _limit_reported():
-            found = await AsyncSandbox.connect(sandbox_id, timeout=math.ceil(self._lifetime), **self._api)
-        return _Sandbox(found, self._api)
-
-    async def find(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
-        from e2b import AsyncSandbox, SandboxQuery
-
-        found = []
-        with translated("list"):
-            pages = AsyncSandbox.list(query=SandboxQuery(metadata=dict(labels)), **self._api)
-            while pages.has_next:
-                found += await pages.next_items()
-        return [
-            SandboxInfo(
-                id=info.sandbox_id, state=info.state.value, started=info.started_at, labels=dict(info.metadata or {})
-            )
-            for info in found
-            # The filter is the service's; what it lets through is looked at again before anything is removed.
-            if labels.items() <= (info.metadata or {}).items()
-        ]
-
-    async def remove(self, sandbox_id: str) -> None:
-        from e2b import AsyncSandbox
-
-        with translated("remove"):
-            await AsyncSandbox.kill(sandbox_id, **self._api)
-
-    async def close(self) -> None:
-        # The SDK's transports are shared by the whole process; there is nothing to close but time to give.
-        await asyncio.sleep(_REST / 2)
-
-
-class _Sandbox:
-    """One living sandbox."""
-
-    def __init__(self, sandbox: "AsyncSandbox", api: dict[str, Any]) -> None:
-        self._sandbox = sandbox
-        self._request_timeout: float = api["request_timeout"]
-
-    @property
-    def id(self) -> str:
-        return self._sandbox.sandbox_id
-
-    async def run(self, variables: Mapping[str, str], *, seconds: float) -> str:
-        return await commands.run(
-            self._sandbox, variables, seconds=seconds, request_timeout=min(seconds, self._request_timeout)
-        )
-
-    def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
-        return files.fetch(self._sandbox, path, idle=self._request_timeout)
-
-    async def store(self, path: str, content: AsyncIterable[bytes]) -> None:
-        await files.store(self._sandbox, path, content)
-
-    async def kill(self) -> None:
-        with translated("close"):
-            await self._sandbox.kill()
-
-    async def pause(self) -> None:
-        with translated("close"):
-            await self._sandbox.pause()
-
-    async def extend(self, seconds: float) -> None:
-        with translated("keep_alive"), _limit_reported():
-            await self._sandbox.set_timeout(math.ceil(seconds))
-
-
-@contextmanager
-def _limit_reported() -> Iterator[None]:
-    """Tells what E2B refuses about a lifetime as what it is: an option out of the provider's range."""
-    from e2b.exceptions import InvalidArgumentException, SandboxException
-
-    try:
-        yield
-    except SandboxException as error:
-        if isinstance(error, InvalidArgumentException) or error.status_code == 400:
-            raise ConfigError(f"E2B refused: {error}", backend=BACKEND, operation="start") from error
-        raise
-
-
 def _check_seconds(name: str, value: object, *, least: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
         raise ConfigError(f"{name} must be a number of seconds, at least {least:g}, not {value!r}", backend=BACKEND)
-
-
-_used: list[bool] = []
-
-
-def _import_sdk() -> None:
-    """Imports the SDK, and has the interpreter wait a moment at its end for the SDK's threads.
-
-    They hand results to event loops by themselves; one that does so while the interpreter ends aborts the process.
-    """
-    import_module("e2b")
-    if not _used:
-        _used.append(True)
-        atexit.register(time.sleep, _REST)

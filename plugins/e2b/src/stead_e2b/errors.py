@@ -33,6 +33,7 @@ def _table() -> Table:
         (sdk.AuthenticationException, AccessDenied, "E2B refused the API key"),
         (sdk.RateLimitException, Throttled, "E2B asks to come back later"),
         (sdk.ServiceBusyException, Throttled, "E2B is busy"),
+        (sdk.FileNotFoundException, StreamInterrupted, "the file is gone"),
         (sdk.NotEnoughSpaceException, SteadError, "no space is left on the sandbox"),
         (e2b.TimeoutException, TookTooLong, "E2B took too long"),
         (sdk.InvalidArgumentException, SteadError, "E2B refused"),

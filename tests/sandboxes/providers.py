@@ -1,0 +1,119 @@
+"""How a test gets environments of a provider, and reaches behind them."""
+
+import asyncio
+import itertools
+import os
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sandbox_host import give_to_user
+from sandbox_servers import SandboxServer
+
+from stead.conformance import DirectoryDoor
+from stead.posix.sandbox import SandboxEnvironment
+
+SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))
+"""1 is full size: what CI runs in its soak."""
+_names = itertools.count()
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine on a loop of its own."""
+    return asyncio.run(coroutine)
+
+
+class Door(DirectoryDoor):
+    """Files of a sandbox from behind; what it makes belongs to the sandbox's user."""
+
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data)
+        target = self.root / path
+        for made in (target, *target.parents):
+            if made == self.root:
+                break
+            give_to_user(made)
+
+
+class Provider:
+    """A provider's test server, and environments on it."""
+
+    name: ClassVar[str]
+    key: ClassVar[str]
+
+    def __init__(self, server: SandboxServer) -> None:
+        self.server = server
+
+    def environment(self, *, url: str | None = None, **options: Any) -> SandboxEnvironment:
+        """Makes an environment, not started. `url` is an address of the server, such as one with faults."""
+        raise NotImplementedError
+
+    def made(self, *, folder: str = "work") -> "Made":
+        """Makes a sandbox, so that its folder is known before an environment starts."""
+        return Made(self, folder)
+
+    def fault_url(self, *specs: dict[str, Any]) -> str:
+        """Returns an address below which these faults strike, and only there."""
+        return self.server.scope(f"{self.name}-{next(_names)}", *specs)
+
+
+class Made:
+    """A sandbox of a test: environments attach to it, and are confined to one folder of it."""
+
+    def __init__(self, provider: Provider, folder: str) -> None:
+        told = provider.server.make()
+        self.provider, self.id = provider, told["id"]
+        self.root = Path(told["home"], folder)
+        self.root.mkdir()
+        give_to_user(self.root)
+
+    def environment(self, *, url: str | None = None, **options: Any) -> SandboxEnvironment:
+        return self.provider.environment(url=url, sandbox_id=self.id, root=str(self.root), **options)
+
+    @property
+    def door(self) -> Door:
+        return Door(self.root)
+
+
+class E2B(Provider):
+    """E2B, through the package `e2b`."""
+
+    name = "e2b"
+    key = "e2b_test_key"
+    start = "process.Process/Start"
+    download = "GET /files"
+    upload = "POST /files"
+
+    def environment(self, *, url: str | None = None, **options: Any) -> SandboxEnvironment:
+        from stead_e2b import E2BEnvironment
+
+        url = url or self.server.url
+        return E2BEnvironment(**{"api_key": self.key, "api_url": url, "sandbox_url": url, **options})
+
+
+class Daytona(Provider):
+    """Daytona, through the package `daytona`."""
+
+    name = "daytona"
+    key = "dtn_test_key"
+    start = "process/execute"
+    download = "files/download"
+    upload = "files/bulk-upload"
+
+    def environment(self, *, url: str | None = None, **options: Any) -> SandboxEnvironment:
+        from stead_daytona import DaytonaEnvironment
+
+        return DaytonaEnvironment(
+            **{"api_key": self.key, "api_url": f"{url or self.server.url}/api", "target": "us", **options}
+        )
+
+
+PROVIDERS: dict[str, type[Provider]] = {"e2b": E2B, "daytona": Daytona}
+
+
+def after(seconds: float, action: Any) -> None:
+    """Does something later, from another thread."""
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,80 @@
+"""Both sandbox backends hold every law, through their real SDKs."""
+
+import socket
+
+import pytest
+from providers import PROVIDERS, SCALE, after
+
+from stead.conformance import EnvironmentLaws
+
+_MIB = 1 << 20
+
+
+def faults_of(provider, kind):
+    """What a fault of the laws means to a server, or None where it is made otherwise."""
+    anything = {"times": -1}
+    return {
+        "cut": [{"route": provider.download, "kind": "cut", "after": 3 * _MIB, **anything}],
+        "reset": [{"route": provider.download, "kind": "cut", "after": 100_000, **anything}],
+        "silent": [{"route": provider.start, "kind": "stall", "skip": 1, **anything}],
+        "full": [{"route": provider.upload, "kind": "full", **anything}],
+    }.get(kind)
+
+
+class SandboxEnvironmentLaws(EnvironmentLaws):
+    """The laws on a sandbox that was made for each of them."""
+
+    law_seconds = 120.0  # a write is two round trips, and some laws make thousands of them
+    large_file = int(max(64 * _MIB, 256 * _MIB * SCALE))
+    provider_name = ""
+
+    @pytest.fixture
+    def made(self, servers):
+        server = servers(self.provider_name)
+        made = PROVIDERS[self.provider_name](server).made()
+        yield made
+        server.expire(made.id)
+
+    @pytest.fixture
+    def environment(self, made):
+        return made.environment(on_close="kill")
+
+    @pytest.fixture
+    def second_environment(self, made):
+        return made.environment()
+
+    @pytest.fixture
+    def raw(self, made):
+        return made.door
+
+    @pytest.fixture
+    def faulty(self, made):
+        provider = made.provider
+
+        def make(kind):
+            if kind == "denied":
+                return made.environment(api_key="wrong_key")
+            if kind == "unavailable":
+                with socket.socket() as nobody:
+                    nobody.bind(("127.0.0.1", 0))
+                    port = nobody.getsockname()[1]
+                return made.environment(url=f"http://127.0.0.1:{port}", request_timeout=2)
+            if kind == "lost":
+                after(2.5, lambda: provider.server.expire(made.id))
+                return made.environment()
+            faults = faults_of(provider, kind)
+            return made.environment(url=provider.fault_url(*faults)) if faults else None
+
+        return make
+
+
+class TestE2B(SandboxEnvironmentLaws):
+    """E2B, through the package `e2b`."""
+
+    provider_name = "e2b"
+
+
+class TestDaytona(SandboxEnvironmentLaws):
+    """Daytona, through the package `daytona`."""
+
+    provider_name = "daytona"
