@@ -1,7 +1,9 @@
 """The codecs on plain dicts: what they see, what they replace, and all that they leave alone."""
 
+import contextlib
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from stead.errors import ConfigError
 from stead.reducer.messages.blocks import block_media, block_text, content_strings, with_text
 from stead.reducer.messages.codec import Call, Codec, Media, Result, argument_object
 from stead.reducer.messages.detect import FORMATS, codec_named, find_codec
+from stead.reducer.messages.pairing import pair_rounds
+from stead.reducer.tokens import view_tokens
 
 BIG = {"path": "a.txt", "content": "y" * 2000}
 
@@ -119,6 +123,37 @@ def test_arguments_that_are_no_object_do_not_crash(name: str, arguments: Any) ->
     text = json.dumps(HISTORIES[name]).replace(json.dumps(json.dumps(BIG)), json.dumps(arguments))
     history = json.loads(text.replace(json.dumps(BIG), json.dumps(arguments)))
     assert argument_object(calls_of(codec, history)["b"]) is None
+
+
+def mutants(value: Any) -> Iterator[Any]:
+    """The value with each of its parts, one at a time, replaced by something that does not belong there."""
+    yield from (None, [], {}, 3, "odd", [1], {"odd": [{}]})
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield {name: other for name, other in value.items() if name != key}
+            yield from ({**value, key: mutant} for mutant in mutants(item))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from ([*value[:index], mutant, *value[index + 1 :]] for mutant in mutants(item))
+
+
+@every_format
+@pytest.mark.parametrize("source", list(FORMATS))
+def test_no_entry_breaks_a_codec(name: str, source: str) -> None:
+    """However an entry is broken, it can be seen, paired, counted and edited, and is not changed by that."""
+    codec = codec_named(name)
+    for entry in (mutant for message in HISTORIES[source] for mutant in mutants(message)):
+        before = json.dumps(entry)
+        view = codec.view(entry)
+        pair_rounds([view, view])
+        view_tokens(view)
+        edits = {"results": {r.ordinal: "gone" for r in view.results}, "arguments": {c.ordinal: {} for c in view.calls}}
+        now = codec.view(codec.replace(entry, **edits))
+        assert [result.content for result in now.results] == ["gone"] * len(view.results)
+        assert (now.role, len(now.calls)) == (view.role, len(view.calls))
+        assert json.dumps(entry) == before
+        with contextlib.suppress(ConfigError):
+            find_codec([entry])
 
 
 def test_plain_texts_need_no_format() -> None:

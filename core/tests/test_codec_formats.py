@@ -49,7 +49,7 @@ def test_chat_custom_tools_and_old_function_calls() -> None:
     old = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     assert codec.view(old).calls == (Call(0, None, "f", "{}", "json", False),)
     assert codec.replace(old, arguments={0: {"a": 1}})["function_call"] == {"name": "f", "arguments": '{"a": 1}'}
-    assert codec.view({"role": "function", "name": "f", "content": "r"}).results == (Result(0, None, "f", "r", False),)
+    assert codec.view({"role": "function", "name": "f", "content": "r"}).results == (Result(0, "", "f", "r", False),)
 
 
 def test_chat_calls_with_a_thought_signature_are_signed() -> None:

@@ -10,6 +10,7 @@ from stead.reducer.messages.blocks import (
     media_of_type,
     put,
     read,
+    record,
     render_arguments,
     word,
 )
@@ -62,11 +63,11 @@ class GoogleGenAI:
         calls = responses = 0
         for part in items(message, "parts"):
             new = part
-            if read(part, *CALL) is not None:
+            if record(part, *CALL) is not None:
                 if calls in arguments and not view.calls[calls].signed:
                     new = _inside(part, CALL, {"args": render_arguments(arguments[calls], "object")})
                 calls += 1
-            elif (response := read(part, *RESPONSE)) is not None:
+            elif (response := record(part, *RESPONSE)) is not None:
                 if responses in results:
                     new = _inside(part, RESPONSE, {"response": _as_response(response, results[responses])})
                 responses += 1
@@ -79,9 +80,9 @@ def _add(parts: Parts, part: Any) -> None:
     parts.signed = parts.signed or signed
     if isinstance(part, str):
         parts.texts.append(part)
-    elif (call := read(part, *CALL)) is not None:
+    elif (call := record(part, *CALL)) is not None:
         parts.call(word(call, "id"), word(call, "name"), read(call, "args"), signed=signed)
-    elif (response := read(part, *RESPONSE)) is not None:
+    elif (response := record(part, *RESPONSE)) is not None:
         content, failed = _as_text(read(response, "response"))
         parts.result(word(response, "id"), word(response, "name"), content, is_error=failed)
         for item in items(response, "parts"):
@@ -116,5 +117,5 @@ def _as_response(response: Any, content: Content) -> dict[str, Any]:
 
 
 def _inside(part: Any, names: tuple[str, ...], updates: Mapping[str, Any]) -> Any:
-    name = next(name for name in names if read(part, name) is not None)
+    name = next(name for name in names if record(part, name) is not None)
     return put(part, {name: put(read(part, name), updates)})

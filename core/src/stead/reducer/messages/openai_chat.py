@@ -11,6 +11,7 @@ from stead.reducer.messages.blocks import (
     json_text,
     put,
     read,
+    record,
     render_arguments,
     word,
 )
@@ -95,7 +96,7 @@ def _assistant_view(message: Mapping[str, Any], texts: tuple[str, ...], media: t
         calls = (_call(0, raw[0]),) if len(raw) == 1 else tuple([_call(i, item) for i, item in enumerate(raw)])
         if len(message) == 3 and "content" in message:  # with the role these are all: nothing else to look for
             return new(View, ("assistant", calls, (), texts, (), media, False))
-    old_style = message.get("function_call")
+    old_style = record(message, "function_call")
     if old_style and not calls:
         calls = (_function_call(0, None, old_style, signed=False),)
     refusal = word(message, "refusal")
@@ -117,13 +118,13 @@ def _call(ordinal: int, item: Any) -> Call:
         if type(function) is dict and type(function.get("arguments")) is str:
             return new(Call, (ordinal, word(item, "id"), word(function, "name"), function["arguments"], "json", False))
     identity = word(item, "id")
-    custom = read(item, "custom") if read(item, "type") == "custom" else None
+    custom = record(item, "custom") if read(item, "type") == "custom" else None
     if custom is not None:
         return Call(ordinal, identity, word(custom, "name"), read(custom, "input"), "text")
     # Gemini's thought signature, as its own OpenAI endpoint and as LiteLLM pass it on.
     extra = read(item, "extra_content", "provider_specific_fields")
     signed = extra is not None and "thought_signature" in json_text(extra)
-    return _function_call(ordinal, identity, read(item, "function") or {}, signed=signed)
+    return _function_call(ordinal, identity, record(item, "function"), signed=signed)
 
 
 def _function_call(ordinal: int, identity: str | None, function: Any, *, signed: bool) -> Call:
@@ -140,12 +141,12 @@ def _edited_calls(message: Any, calls: tuple[Call, ...], arguments: Mapping[int,
     }
     raw = items(message, "tool_calls")
     if not raw:
-        return {"function_call": put(read(message, "function_call"), {"arguments": rendered[0]})}
+        return {"function_call": put(record(message, "function_call"), {"arguments": rendered[0]})}
     edited = list(raw)
     for ordinal, value in rendered.items():
         item = edited[ordinal]
         if calls[ordinal].form == "text":
             edited[ordinal] = put(item, {"custom": put(read(item, "custom"), {"input": value})})
         else:
-            edited[ordinal] = put(item, {"function": put(read(item, "function"), {"arguments": value})})
+            edited[ordinal] = put(item, {"function": put(record(item, "function") or {}, {"arguments": value})})
     return {"tool_calls": edited}
