@@ -1,5 +1,7 @@
 """The laws on every broken environment: one test class each, run by `test_broken.py` in processes of their own."""
 
+import asyncio
+
 import broken_commands
 import broken_files
 import pytest
@@ -68,6 +70,9 @@ CAUGHT = {
 }
 """Broken environment -> the law that is meant for it."""
 
+HONEST = ("OnMemory", "OnLocal")
+"""The same, not broken."""
+
 
 class Broken(EnvironmentLaws):
     """Laws that fit into a busy machine."""
@@ -79,14 +84,6 @@ class Broken(EnvironmentLaws):
     @pytest.fixture
     def environment(self, tmp_path):
         return self.kind(tmp_path)
-
-
-def _short(path, env):
-    async def read(*_, **__):
-        return b"short"
-
-    env.read_file = read
-    return env
 
 
 class _Faulty(Broken):
@@ -106,11 +103,14 @@ class _Faulty(Broken):
             async def made_up(*_, **__):
                 return ExecutionResult(exit_code=0, stdout="", stderr="")
 
+            async def never(*_, **__):
+                await asyncio.sleep(60)
+
             broken = {
                 ("OutageIsMissing", "unavailable"): ("read_file", missing),
                 ("SwallowsCut", "cut"): ("read_file", short),
                 ("RecreatesSilently", "lost"): ("execute", made_up),
-                ("NeverAnswers", "silent"): ("execute", env.execute),
+                ("NeverAnswers", "silent"): ("execute", never),
             }.get((self.kind.__name__, fault))
             if broken is None:
                 return None
@@ -121,7 +121,7 @@ class _Faulty(Broken):
 
 
 def _classes():
-    for name in CAUGHT:
+    for name in (*CAUGHT, *HONEST):
         kind = getattr(broken_files, name, None) or getattr(broken_commands, name)
         base = _Faulty if name in ("OutageIsMissing", "SwallowsCut", "RecreatesSilently", "NeverAnswers") else Broken
         yield f"Test{name}", type(f"Test{name}", (base,), {"kind": kind})

@@ -29,9 +29,7 @@ def test_backend(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert done.stderr == "stead: backend 'memory'\n"
-    assert done.stdout.splitlines()[-1] == (
-        "backend 'memory': 2 held, 1 unsupported (contract 1.0, suite 1.0)"
-    )
+    assert done.stdout.splitlines()[-1] == ("backend 'memory': 2 held, 1 unsupported (contract 1.0, suite 1.0)")
 
 
 def test_class_beside_the_caller(tmp_path):

@@ -106,7 +106,10 @@ def test_undeclared_but_answered(run_suite):
 
 def test_waived_law_that_fails(run_suite):
     """A waived law that fails does not fail the run, and the reason is reported."""
-    body, mine = 'waivers = {"write-text": "the service drops text"}', "async def write_file(self, *a, **k): return None"
+    body, mine = (
+        'waivers = {"write-text": "the service drops text"}',
+        "async def write_file(self, *a, **k): return None",
+    )
     run = run_suite(suite(body, mine), "-k", "test_write_text and not bytes")
 
     assert (run.code, run.outcomes) == (0, {"write-text": "waived"})

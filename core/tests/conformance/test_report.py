@@ -1,7 +1,7 @@
 """Reports: what happened, in every format, and what it means to a shell."""
 
 import json
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -13,7 +13,9 @@ from stead.errors import ConfigError
 
 def verdict(law, outcome, reason=""):
     """One law's way."""
-    return Verdict(law=law, number="B1", group="write", text=f"States {law}.", outcome=outcome, reason=reason, seconds=0.5)
+    return Verdict(
+        law=law, number="B1", group="write", text=f"States {law}.", outcome=outcome, reason=reason, seconds=0.5
+    )
 
 
 def report(*outcomes):
@@ -50,12 +52,12 @@ def test_json():
 def test_junit():
     """JUnit counts failures and skips, and survives characters that XML has no way to write."""
     text = rendered([report("held", "failed", "locked")], "junit")
-    suite = ElementTree.fromstring(text)
+    suite = ET.fromstring(text)
 
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert {p.get("name"): p.get("value") for p in suite.iter("property")}["capabilities"] == "stat, execute"
     odd = ConformanceReport(target="x", capabilities=(), verdicts=(verdict("a", "failed", "\0\x0b\ufffe ok"),))
-    assert ElementTree.fromstring(odd.to_junit()).find("testcase/failure").get("message") == "??? ok"
+    assert ET.fromstring(odd.to_junit()).find("testcase/failure").get("message") == "??? ok"
 
 
 def test_markdown():
@@ -69,7 +71,7 @@ def test_markdown():
 
 def test_badge():
     """The badge is well-formed, counts what was tried, and is red as soon as a law failed."""
-    good, bad = (ElementTree.fromstring(badge(report(*outcomes))) for outcomes in (["held"] * 3, ["held", "failed"]))
+    good, bad = (ET.fromstring(badge(report(*outcomes))) for outcomes in (["held"] * 3, ["held", "failed"]))
     colours = [[rect.get("fill") for rect in each if rect.tag.endswith("rect")][1] for each in (good, bad)]
 
     assert [list(each)[-1][-1].text for each in (good, bad)] == ["3/3 laws", "1/2 laws"]
@@ -83,7 +85,7 @@ def test_several_reports(tmp_path):
         write_report(both, tmp_path / "new" / name)
 
     assert len(json.loads((tmp_path / "new/r.json").read_text())) == 2
-    assert len(ElementTree.fromstring((tmp_path / "new/r.xml").read_text())) == 2
+    assert len(ET.fromstring((tmp_path / "new/r.xml").read_text())) == 2
     assert (tmp_path / "new/r.md").read_text().count("# Conformance of") == 2
 
 

@@ -15,7 +15,12 @@ SETUPS = {
     "pytest-asyncio auto": ((PLUGIN, ASYNCIO), ("--asyncio-mode=auto",)),
     "both": ((PLUGIN, ANYIO, ASYNCIO), ("--asyncio-mode=auto",)),
 }
-QUICK = ("-k", "test_life or test_stream_e or write_text or test_declares", "-W", "ignore::pytest.PytestDeprecationWarning")
+QUICK = (
+    "-k",
+    "test_life or test_stream_e or write_text or test_declares",
+    "-W",
+    "ignore::pytest.PytestDeprecationWarning",
+)
 
 PLAIN = """
 class TestMine(EnvironmentLaws):

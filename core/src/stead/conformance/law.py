@@ -29,7 +29,7 @@ OPERATIONS = frozenset(
 )
 """Capabilities that are operations: without them the call raises `Unsupported`. All others are qualities."""
 
-FIXTURES = {"raw": "raw", "faulty": "faulty", "second": "second_environment"}
+FIXTURES = {"raw": "raw", "faulty": "faulty", "second": "second_environment", "sandboxes": "sandboxes"}
 """Parameters of a law that come from an optional fixture, and the fixture's name."""
 
 LAW_MARK = "__stead_law__"
@@ -60,6 +60,8 @@ class Law:
     """Optional fixtures that unlock it."""
     measured: bool = False
     """Whether it measures memory."""
+    permissions: bool = False
+    """Whether it asks that the system refuse something, as it refuses root nothing."""
     started: bool = True
     """Whether the environment is started before the law looks at it."""
 
@@ -73,7 +75,7 @@ class Refusal:
 
 
 def law(
-    number: str, *, needs: str | Iterable[str] = (), started: bool = True
+    number: str, *, needs: str | Iterable[str] = (), started: bool = True, permissions: bool = False
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Makes a coroutine method into a law that any pytest can run.
 
@@ -84,6 +86,7 @@ def law(
         number: Its place in the catalogue.
         needs: Capabilities without which it is not tried.
         started: False hands the law an environment that is not started.
+        permissions: True tries it in a process that permission bits bind, also where the run is root's.
     """
     needed = (needs,) if isinstance(needs, str) else tuple(needs)
 
@@ -97,6 +100,7 @@ def law(
             needs=needed,
             wants=tuple(FIXTURES[name] for name in wanted if name in FIXTURES),
             measured="peak" in wanted,
+            permissions=permissions,
             started=started,
         )
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import collect
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.environments.memory import MemoryEnvironment
 from stead.errors import SteadError

@@ -51,7 +51,7 @@ def run_laws(
         KeyboardInterrupt: The user interrupted the run.
     """
     run = _Run(target, target.describe(), dict(waivers or {}), frozenset(only))
-    run.check()
+    run.open_once()
     before = None if target.fresh else asyncio.run(target.names())
     here = Path(__file__).parent
     arguments = [str(here / "test_target.py"), "--stead-env", target.name, "--rootdir", str(here), "-c", os.devnull]
@@ -62,6 +62,8 @@ def run_laws(
     if before is not None:
         with suppress(SteadError):
             asyncio.run(target.clean(before))
+    if run.refused is not None:
+        raise run.refused
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if run.recorder is None or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -76,21 +78,23 @@ class _Run:
         self.target, self.title, self.waivers, self.only = target, title, waivers, only
         self.progress: Progress | None = None
         self.recorder: plugin.Recorder | None = None
+        self.refused: ConfigError | None = None
         self.problem = ""
 
-    def check(self) -> None:
-        """Refuses what means nothing before anything runs."""
-        from stead.conformance.environment_laws import LAWS
-
+    def open_once(self) -> None:
+        """Refuses options that mean nothing before anything runs."""
         with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
             self.target.open(folder)
-        unknown = sorted((self.only | set(self.waivers)) - {spec.id for spec in LAWS.values()})
-        if unknown:
-            raise ConfigError(f"there is no law {', '.join(unknown)}; `stead conformance --list` shows all")
 
     def pytest_collection(self, session: pytest.Session) -> None:
+        # Not before: pytest explains only asserts of modules that are imported while it runs.
+        from stead.conformance.environment_laws import LAWS
         from stead.conformance.test_target import aim
 
+        unknown = sorted((self.only | set(self.waivers)) - {spec.id for spec in LAWS.values()})
+        if unknown:
+            self.refused = ConfigError(f"there is no law {', '.join(unknown)}; `stead conformance --list` shows all")
+            pytest.exit(self.refused.message, returncode=pytest.ExitCode.USAGE_ERROR)
         self.recorder = plugin.recorder_of(session.config)
         self.recorder.progress, self.recorder.title = self.progress, self.title
         aim(self.target, self.waivers)
@@ -102,8 +106,13 @@ class _Run:
         chosen = [item for item in items if item in laws and (not self.only or laws[item].id in self.only)]
         items[:] = sorted(chosen, key=lambda item: catalogue_order(laws[item]))
 
-    def pytest_internalerror(self, excrepr: object) -> None:
-        self.problem = str(excrepr)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        # Nobody reads the tracebacks of this run, and drawing one out of foreign code can itself fail.
+        config.option.tbstyle = "native"
+
+    def pytest_internalerror(self, excrepr: object) -> bool:
+        self.problem = str(excrepr).rstrip().rpartition("\n")[2]
+        return True  # told by the error of `run_laws`
 
 
 @contextmanager

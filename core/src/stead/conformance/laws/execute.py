@@ -9,8 +9,8 @@ import pytest
 
 from stead.conformance.folder import Folder
 from stead.conformance.host import host_stdin, host_variable
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import sh
 from stead.environment import Environment
 from stead.errors import FileMissing, NotADirectory, PathOutsideRoot, SteadError

@@ -10,8 +10,8 @@ import pytest
 
 from stead.conformance.doors import Faults
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import need_program, sh
 from stead.environment import Environment
 from stead.errors import EnvironmentClosed, EnvironmentLost, FileMissing, Unavailable

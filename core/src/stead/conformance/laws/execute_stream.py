@@ -6,8 +6,8 @@ from contextlib import aclosing
 import pytest
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.environment import Environment
 from stead.results import ExecutionResult, OutputChunk
 

@@ -13,8 +13,10 @@ from stead.capabilities import Capabilities
 from stead.conformance.audit import construction_io
 from stead.conformance.doors import Faults
 from stead.conformance.folder import Folder
-from stead.conformance.kit import Kit, LawSettings, collect
+from stead.conformance.kit import Kit
 from stead.conformance.law import Locked, law
+from stead.conformance.settings import LawSettings
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.errors import EnvironmentClosed, SteadError
 

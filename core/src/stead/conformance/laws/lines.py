@@ -3,10 +3,10 @@
 import pytest
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.large import large_file
 from stead.conformance.law import law
 from stead.conformance.peak import Peak
+from stead.conformance.settings import LawSettings
 from stead.environment import Environment
 from stead.errors import FileMissing, IsADirectory
 from stead.results import LineRange, LineWindow

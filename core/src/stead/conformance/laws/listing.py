@@ -8,8 +8,8 @@ import pytest
 
 from stead.conformance.doors import RawDoor
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import sh
 from stead.environment import Environment
 from stead.errors import FileMissing, IsADirectory, NotADirectory, PathOutsideRoot

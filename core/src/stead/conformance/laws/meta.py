@@ -7,8 +7,8 @@ import pytest
 
 from stead.conformance.folder import Folder
 from stead.conformance.held import child_processes, open_files
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import Locked, law
+from stead.conformance.settings import LawSettings
 from stead.environment import Environment
 from stead.errors import Unsupported
 

@@ -9,8 +9,9 @@ import pytest
 
 from stead.conformance.doors import Faults, RawDoor
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings, collect
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.errors import AccessDenied, FileChanged, FileExists, FileMissing, SteadError, StreamInterrupted, Unavailable
 from stead.results import LineRange

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings, collect
-from stead.conformance.law import Locked, law
+from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import sh
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.errors import FileMissing, InvalidPath, PathOutsideRoot
 
@@ -48,7 +49,7 @@ class PathLaws(LawSettings):
     @law("F3")
     async def test_path_absolute_escape(self, env: Environment) -> None:
         """An absolute path outside the root is PathOutsideRoot for every method."""
-        root = self._root_below(env)
+        root = self.root_below(env)
         for path in (str(root.parent / "stead-outside"), "/stead-outside", f"{root}/../stead-outside"):
             await _all_refuse(env, path)
 
@@ -70,14 +71,14 @@ class PathLaws(LawSettings):
     @law("F6")
     async def test_path_sibling_outside(self, env: Environment) -> None:
         """A sibling of the root that shares its prefix is outside."""
-        root = self._root_below(env)
+        root = self.root_below(env)
         await _all_refuse(env, f"{root}-sibling/a")
         await _all_refuse(env, f"../{root.name}-sibling/a")
 
     @law("F7", needs=("execute", "symlinks"))
     async def test_path_link_out(self, env: Environment, here: Folder) -> None:
         """A link that leads out of the root is PathOutsideRoot for reading and writing, also a dangling one."""
-        root = self._root_below(env)
+        root = self.root_below(env)
         await here.make(env)
         await sh(env, f"ln -s /etc/passwd out; ln -s '{root.parent}/stead-nothing-here' dangling", here)
         for name in ("out", "dangling"):
@@ -88,7 +89,7 @@ class PathLaws(LawSettings):
     @law("F8", needs=("execute", "symlinks"))
     async def test_path_parent_link_out(self, env: Environment, here: Folder) -> None:
         """A path through a linked directory that leads out is PathOutsideRoot."""
-        self._root_below(env)
+        self.root_below(env)
         await here.make(env)
         await sh(env, "ln -s /etc out; ln -s / top", here)
         for path in (here / "out/passwd", here / "top/etc/passwd", here / "out/../etc/passwd"):
@@ -224,12 +225,6 @@ class PathLaws(LawSettings):
         if env.capabilities.delete_file:
             await env.delete_file(here / "d/a")
         assert await env.read_file(here / "d-2/a") == b"sibling"
-
-    def _root_below(self, env: Environment) -> PurePosixPath:
-        root = PurePosixPath(self.root or env.working_dir)
-        if root == PurePosixPath("/"):
-            raise Locked("the root is /, so no path lies outside; configure a root to try this")
-        return root
 
 
 async def _outside(call: Awaitable[Any]) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from stead.conformance.doors import Faults, RawDoor
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import Locked, law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import need_program, sh
 from stead.environment import Environment
 from stead.errors import (
@@ -62,13 +62,13 @@ class ReadLaws(LawSettings):
             with pytest.raises(NotADirectory):
                 await env.read_file(path)
 
-    @law("C4", needs=("execute", "modes"))
+    @law("C4", needs=("execute", "modes"), permissions=True)
     async def test_read_no_permission(self, env: Environment, here: Folder) -> None:
         """A file that may not be read is AccessDenied, not missing."""
         await env.write_file(here / "a", "secret")
         await sh(env, "chmod 000 a", here)
         if (await env.execute("cat a", cwd=here.path)).exit_code == 0:
-            raise Locked("running as root, whom the system refuses nothing")
+            raise Locked("commands run as root, whom the system refuses nothing")
         with pytest.raises(AccessDenied):
             await env.read_file(here / "a")
 

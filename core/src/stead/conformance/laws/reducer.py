@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.environment import Environment
 from stead.errors import FileMissing
 from stead.reducer import Reducer, ReducerConfig, ToolCall

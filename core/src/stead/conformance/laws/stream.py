@@ -7,10 +7,11 @@ import pytest
 
 from stead.conformance.folder import Folder
 from stead.conformance.held import open_files
-from stead.conformance.kit import LawSettings, collect
 from stead.conformance.large import large_file
 from stead.conformance.law import law
 from stead.conformance.peak import Peak
+from stead.conformance.settings import LawSettings
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.errors import EnvironmentClosed, FileMissing, IsADirectory, PathOutsideRoot
 

@@ -8,10 +8,11 @@ import pytest
 
 from stead.conformance.doors import Fault, Faults
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings, collect
 from stead.conformance.large import large_file
 from stead.conformance.law import law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import sh
+from stead.conformance.streams import collect
 from stead.environment import Environment
 from stead.errors import FileChanged, StreamInterrupted, Unavailable
 

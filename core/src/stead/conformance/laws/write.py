@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings, pieces
 from stead.conformance.law import law
 from stead.conformance.peak import Peak
+from stead.conformance.settings import LawSettings
+from stead.conformance.streams import pieces
 from stead.environment import Content, Environment
 from stead.errors import IsADirectory, NotADirectory
 

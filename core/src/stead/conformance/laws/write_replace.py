@@ -8,8 +8,8 @@ import pytest
 
 from stead.conformance.doors import Faults, RawDoor
 from stead.conformance.folder import Folder
-from stead.conformance.kit import LawSettings
 from stead.conformance.law import Locked, law
+from stead.conformance.settings import LawSettings
 from stead.conformance.shell import names_in, sh
 from stead.environment import Environment
 from stead.errors import AccessDenied, FileChanged, FileExists, FileMissing, SteadError
@@ -137,25 +137,25 @@ class ReplaceLaws(LawSettings):
         with pytest.raises(ValueError, match="if_"):
             await env.write_file(here / "a", "x", if_absent=True, if_version="1")
 
-    @law("B29", needs=("execute", "modes"))
+    @law("B29", needs=("execute", "modes"), permissions=True)
     async def test_write_read_only_file(self, env: Environment, here: Folder) -> None:
         """A file without write permission is refused with AccessDenied, although it could be replaced."""
         await env.write_file(here / "a", "old")
         await sh(env, "chmod 444 a", here)
         if (await env.execute("echo x >> a", cwd=here.path)).exit_code == 0:
-            raise Locked("running as root, whom the system refuses nothing")
+            raise Locked("commands run as root, whom the system refuses nothing")
         with pytest.raises(AccessDenied):
             await env.write_file(here / "a", "new")
         assert await env.read_file(here / "a") == b"old"
 
-    @law("B29", needs=("execute", "modes"))
+    @law("B29", needs=("execute", "modes"), permissions=True)
     async def test_write_read_only_folder(self, env: Environment, here: Folder) -> None:
         """A folder without write permission is AccessDenied, and nothing is made in it."""
         await env.write_file(here / "d/a", "old")
         await sh(env, "chmod 555 d", here)
         try:
             if (await env.execute("echo x > d/probe", cwd=here.path)).exit_code == 0:
-                raise Locked("running as root, whom the system refuses nothing")
+                raise Locked("commands run as root, whom the system refuses nothing")
             with pytest.raises(AccessDenied):
                 await env.write_file(here / "d/b", "new")
             assert await names_in(env, here / "d") == ["a"]

@@ -1,0 +1,147 @@
+"""Runs the laws on the environments of other libraries and writes the page of the results.
+
+    python tests/peers/conformance.py [--write docs/reference/peers-conformance.md] [--only NAME]
+
+The interpreter needs `stead[cli,conformance]`, and the peers that are to be run: google-adk, deepagents,
+pydantic-ai-slim, fsspec. Each peer runs in a process of its own.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MAIN = "from stead.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One environment of another library."""
+
+    title: str
+    distribution: str
+    factory: str
+
+
+PEERS = (
+    Peer("ADK LocalEnvironment", "google-adk", "adk_local"),
+    Peer("deepagents LocalShellBackend", "deepagents", "deepagents_shell"),
+    Peer("deepagents FilesystemBackend", "deepagents", "deepagents_files"),
+    Peer("Pydantic AI LocalWorkspaceBackend", "pydantic-ai-slim", "pydantic_ai_local"),
+    Peer("fsspec LocalFileSystem", "fsspec", "fsspec_local"),
+    Peer("fsspec MemoryFileSystem", "fsspec", "fsspec_memory"),
+)
+
+INTRO = """\
+# Conformance of other libraries' environments
+
+Written by `python tests/peers/conformance.py --write`, not by hand: the laws of [laws.md](laws.md) on environments of
+other libraries, through the adapters of `stead.conformance.adapters`. An adapter translates and repairs nothing. These
+environments were written for contracts of their own, so a law that one does not hold is a difference to this contract,
+which may be just what its makers want; the table is here so that nobody has to guess.
+
+`held`: the law holds. `not offered`: it needs an argument that the other side does not have, such as stdin.
+`unsupported`: it needs an operation that the other side does not have. `not claimed`: it is about a quality that the
+other side does not promise. `locked`: it could not be tried. `failed`: it does not hold.
+"""
+
+
+def main() -> int:
+    """Runs what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", type=Path, help="the page to write; without it, it is printed")
+    parser.add_argument("--only", action="append", help="factory to run, such as adk_local")
+    given = parser.parse_args()
+    wanted = [peer for peer in PEERS if not given.only or peer.factory in given.only]
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(wanted, pool.map(run, wanted), strict=True))
+    page = render({peer: report for peer, report in found.items() if report is not None})
+    if given.write:
+        given.write.write_text(page, encoding="utf-8")
+    else:
+        print(page)
+    return 0 if all(found.values()) else 1
+
+
+def run(peer: Peer) -> dict | None:
+    """Returns the report of one peer, None if it is not installed or could not be run."""
+    if _version(peer) is None:
+        print(f"{peer.title}: {peer.distribution} is not installed", file=sys.stderr)
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        option = "folder=/peers" if peer.factory == "fsspec_memory" else "folder={tmp}/work"
+        command = ["conformance", f"peers_environments:{peer.factory}", "--option", option, "--report", str(report)]
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *command], cwd=HERE, env=_environment(), capture_output=True, text=True,
+            timeout=3000, check=False,
+        )  # fmt: skip
+        if not report.exists():
+            print(f"{peer.title}: {done.stderr}", file=sys.stderr)
+            return None
+        return json.loads(report.read_text())
+
+
+def render(found: dict[Peer, dict]) -> str:
+    """Writes the page."""
+    if not found:
+        return INTRO
+    outcomes = ("held", "failed", "not offered", "unsupported", "unclaimed", "locked")
+    lines = [INTRO, "| environment | version | " + " | ".join(_shown(name) for name in outcomes) + " |"]
+    lines.append("|---" * (len(outcomes) + 2) + "|")
+    ways = {peer: {v["law"]: _outcome(v) for v in report["verdicts"]} for peer, report in found.items()}
+    for peer, laws in ways.items():
+        counts = [str(list(laws.values()).count(name)) for name in outcomes]
+        lines.append(f"| {peer.title} | {peer.distribution} {_version(peer)} | {' | '.join(counts)} |")
+    first = next(iter(found.values()))
+    lines += ["", f"Contract {first['contract']}, suite {first['suite']}, Python {first['python']}, {first['system']}."]
+    lines += ["", "## Laws that one of them does not hold", ""]
+    lines += ["| law | " + " | ".join(peer.title for peer in ways) + " |", "|---" * (len(ways) + 1) + "|"]
+    for verdict in first["verdicts"]:
+        law = verdict["law"]
+        row = [laws.get(law, "-") for laws in ways.values()]
+        if "failed" in row or "not offered" in row:
+            cells = ["**failed**" if way == "failed" else _shown(way) for way in row]
+            lines.append(f"| `{law}` | {' | '.join(cells)} |")
+    lines += ["", "## What was seen", ""]
+    for peer, report in found.items():
+        lines += [f"### {peer.title}", ""]
+        lines += [f"- `{v['law']}`: {_first_line(v['reason'])}" for v in report["verdicts"] if _outcome(v) == "failed"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _outcome(verdict: dict) -> str:
+    not_offered = verdict["outcome"] == "failed" and verdict["reason"].startswith("Unsupported")
+    return "not offered" if not_offered else verdict["outcome"]
+
+
+def _shown(outcome: str) -> str:
+    return "not claimed" if outcome == "unclaimed" else outcome
+
+
+def _first_line(reason: str) -> str:
+    text = " ".join(reason.split())
+    return (text[:157] + "...") if len(text) > 160 else text
+
+
+def _version(peer: Peer) -> str | None:
+    try:
+        return version(peer.distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
