@@ -17,8 +17,10 @@ from stead_local.keepers import Keeper, ParentKeeper, find_python
 
 __all__ = ["KeeperPool"]
 
-_IDLE = 16
-"""Keepers that wait for the next command; those beyond end with their command."""
+_IDLE = 8
+"""Keepers that wait for the next command. After a burst the others wait too, but only for a while."""
+_IDLE_AFTER_BURST = 128
+_IDLE_SECONDS = 1.0
 _CLOSE_PATIENCE = 10.0
 """Seconds that `close()` waits for the keepers. They need less than two unless something cannot be killed."""
 _ENDED_AT_ONCE = "the Python that should run it ended at once"
@@ -49,6 +51,7 @@ class KeeperPool:
     def __init__(self) -> None:
         self._held = _Held([], set(), set(), [])
         self._in_threads = False
+        self._trimming: asyncio.TimerHandle | None = None
         self.closed = False
         weakref.finalize(self, self._held.abandon)
 
@@ -159,10 +162,19 @@ class KeeperPool:
         held.busy.discard(keeper)
         if not idle:
             held.looking_after.add(keeper)
-        elif len(held.idle) < _IDLE and not self.closed:
-            held.idle.append(keeper)
-        else:
+            return
+        if self.closed or len(held.idle) >= _IDLE_AFTER_BURST:
             keeper.close()
+            return
+        held.idle.append(keeper)
+        if len(held.idle) > _IDLE and self._trimming is None:
+            self._trimming = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._trim)
+
+    def _trim(self) -> None:
+        """Ends the idle keepers that a burst has left."""
+        self._trimming = None
+        while len(self._held.idle) > _IDLE:
+            self._held.idle.pop(0).close()
 
     def drop(self, keeper: Keeper) -> None:
         """Takes a keeper out of use: it ends what is left of its command, and itself."""
@@ -177,6 +189,8 @@ class KeeperPool:
             keep: Let what runs in the background go on, with its keepers.
         """
         self.closed = True
+        if self._trimming is not None:
+            self._trimming.cancel()
         held = self._held
         staying = set(held.looking_after) if keep else set()
         ending = {*held.idle, *held.busy, *(held.looking_after - staying)}

@@ -17,6 +17,8 @@ __all__ = ["Input", "Output", "Spill", "SpillPlace", "new_buffer"]
 
 _PIECE = 1 << 20
 """Most bytes of one read, and of a pipe."""
+_LIVE_PIECE = 256 << 10
+"""Bytes of the pipe of a stream that is forwarded: they wait in memory at both ends for a slow reader."""
 _FEED = 64 << 10
 """Most bytes of one write to stdin."""
 _HEAVY = 1 << 20
@@ -224,6 +226,8 @@ class Output:
     def _take(self, data: memoryview) -> None:
         was = self.total
         self.total += len(data)
+        if was <= _HEAVY < self.total:
+            _enlarge_pipe(self.fd, _PIECE if self._forward is None else _LIVE_PIECE)
         if self._forward is not None:
             self._forward(bytes(data))
         if not self.cut:
@@ -236,8 +240,6 @@ class Output:
         missing = self._head_size - len(self._head)
         self._head += data[:missing]
         self._add_to_tail(data[missing:])
-        if was <= _HEAVY < self.total and self._forward is None:
-            _enlarge_pipe(self.fd)
 
     def _start_cutting(self) -> None:
         kept = memoryview(bytes(self._head))
@@ -322,11 +324,11 @@ def new_buffer() -> mmap:
     return mmap(-1, _PIECE)
 
 
-def _enlarge_pipe(fd: int) -> None:
+def _enlarge_pipe(fd: int, size: int) -> None:
     # Only where it pays: a user's larger pipes count against one small allowance (fs.pipe-user-pages-soft).
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         try:
-            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIECE)
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
         except OSError:
             return  # the allowance is used up; the pipe works as it is
 
