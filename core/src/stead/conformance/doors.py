@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 from stead.conformance.law import Locked
 from stead.environment import Environment
 
-__all__ = ["DirectoryDoor", "Fault", "Faults", "Raw", "RawDoor"]
+__all__ = ["DirectoryDoor", "Fault", "Faults", "Raw", "RawDoor", "SandboxDoor", "SandboxFault"]
 
 Fault = Literal[
     "cut", "reset", "denied", "unavailable", "lost", "silent", "full", "throttled", "expired", "no-store", "corrupt"
@@ -62,6 +62,49 @@ class DirectoryDoor:
     def names(self, folder: str) -> list[str]:
         """Returns what is in a folder."""
         return sorted(entry.name for entry in (self.root / folder).iterdir())
+
+
+SandboxFault = Literal["unusable", "unanswered", "slow", "throttled", "quota"]
+"""What a `sandboxes` fixture can be asked for: a start that suffers it.
+
+`unusable`: the sandbox is made, and then answers nothing. `unanswered`: it is made, and the answer is lost. `slow`: making it
+takes half a second. `throttled`: the provider asks twice to come back later. `quota`: it makes no more.
+"""
+
+
+class SandboxDoor(Protocol):
+    """What lies behind environments in sandboxes: makes them, unstarted, and looks at the provider's side.
+
+    Its environments have `sandbox_id`, `reference`, `on_recreate`, `list_sandboxes` and `remove_sandbox`, as those of
+    `stead.posix.sandbox.SandboxEnvironment`.
+    """
+
+    secret: str
+    """The credentials that its environments use."""
+    quota_words: str
+    """What the provider says when the quota is used up."""
+
+    def environment(self, **options: Any) -> Any:
+        """Makes an environment.
+
+        Args:
+            **options: `sandbox_id`, `working_dir`, `on_close`, `recreate`, `keep_alive`, or `lifetime` in seconds.
+        """
+
+    def faulty(self, fault: SandboxFault) -> Any:
+        """Makes an environment whose start suffers a fault."""
+
+    def living(self) -> set[str]:
+        """Returns the ids of all sandboxes that exist."""
+
+    def expire(self, sandbox_id: str) -> None:
+        """Ends a sandbox as its time does."""
+
+    def foreign(self) -> str:
+        """Makes a sandbox that stead did not make, and returns its id."""
+
+    def keep_alive_calls(self) -> int:
+        """Counts the calls that kept sandboxes alive."""
 
 
 class RawDoor:

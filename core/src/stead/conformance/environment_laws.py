@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stead.conformance.audit import auditing
-from stead.conformance.kit import Kit, LawSettings
+from stead.conformance.kit import Kit
 from stead.conformance.law import LAW_MARK, laws_of
 from stead.conformance.laws.execute import ExecuteLaws
 from stead.conformance.laws.execute_end import EndLaws
@@ -19,10 +19,12 @@ from stead.conformance.laws.object_store import ObjectStoreLaws
 from stead.conformance.laws.paths import PathLaws
 from stead.conformance.laws.read import ReadLaws
 from stead.conformance.laws.reducer import ReducerLaws
+from stead.conformance.laws.sandbox import SandboxLaws
 from stead.conformance.laws.stream import StreamLaws
 from stead.conformance.laws.stream_pinned import PinnedLaws
 from stead.conformance.laws.write import WriteLaws
 from stead.conformance.laws.write_replace import ReplaceLaws
+from stead.conformance.settings import LawSettings
 
 __all__ = ["LAWS", "EnvironmentLaws"]
 
@@ -42,6 +44,7 @@ class EnvironmentLaws(
     ListingLaws,
     ObjectStoreLaws,
     ReducerLaws,
+    SandboxLaws,
     MetaLaws,
     LawSettings,
 ):
@@ -85,6 +88,11 @@ class EnvironmentLaws(
     @pytest.fixture
     def faulty(self) -> Any:
         """A function from a `stead.conformance.Fault` to an environment that suffers it or None; or None."""
+        return None
+
+    @pytest.fixture
+    def sandboxes(self) -> Any:
+        """A `stead.conformance.doors.SandboxDoor`, or None."""
         return None
 
 

@@ -133,6 +133,7 @@ class Kit:
             "raw": RawDoor(fixtures.get(FIXTURES["raw"])),
             "faulty": Faults(fixtures.get(FIXTURES["faulty"])),
             "second": fixtures.get(FIXTURES["second"]),
+            "sandboxes": fixtures.get(FIXTURES["sandboxes"]),
         }
 
         async def step() -> None:
