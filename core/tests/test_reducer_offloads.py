@@ -374,7 +374,11 @@ for life in range(50):
     if child == 0:
         with open(f"{out}/{life}", "w") as file:
             asyncio.run(main(life, file))
-    time.sleep(numbers.uniform(0.005, 0.15))
+    # Half of them die at any point from their first notice on, the others possibly before.
+    give_up = time.monotonic() + 10
+    while life % 2 and time.monotonic() < give_up and not (os.path.exists(f"{out}/{life}") and os.path.getsize(f"{out}/{life}")):
+        time.sleep(0.002)
+    time.sleep(numbers.uniform(0.0, 0.15))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 """
@@ -393,7 +397,7 @@ def test_a_killed_process_never_leaves_a_notice_without_its_text(tmp_path: Path)
     for file in out.iterdir():
         for line in file.read_text().splitlines()[:-1]:  # The last one may be cut off.
             named |= {w.rstrip(":.,()") for w in ast.literal_eval(line).split() if w.startswith(".stead/offloads/")}
-    assert len(named) > 50
+    assert len(named) >= 25
     assert all((root / path).stat().st_size > 2_000 for path in named)
     records = [
         OffloadRecord.from_json(path.read_bytes())

@@ -67,7 +67,7 @@ def texts_hash(texts: Sequence[str | None]) -> str:
     Args:
         texts: Text of each block, None for an opaque one.
     """
-    return hash_text("\0".join("\1" if text is None else text for text in texts))
+    return hash_text("\0".join(["\1" if text is None else text for text in texts]))
 
 
 def parts_of(result: Any) -> Parts | None:

@@ -121,7 +121,8 @@ class ReducerConfig:
     """Whether `truncate` returns before the write is done. `clear` and `flush` wait for it."""
     compression: Compression = "none"
     redact: Callable[[str], str] | None = None
-    """Called with each line (at most 1 MiB at a time) before it is stored or shown in a notice."""
+    """Called with each line (at most 1 MiB at a time) before it is stored or shown in a notice; for long texts in a
+    thread."""
     language: Language = "en"
     templates: Mapping[str, str] = field(default_factory=dict)
     """Own texts by the name of a field of `stead.reducer.Notices`."""

@@ -1,7 +1,7 @@
 """What is recorded of one session in one environment: loaded with one listing, read when asked for, kept."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -10,11 +10,14 @@ from stead.environment import Environment
 from stead.errors import FileMissing, NotADirectory, Unavailable
 from stead.reducer.records import Kind, OffloadRecord, RecordIndex, RecordName, parse_record_name
 
-__all__ = ["SessionRecords", "stop", "within"]
+__all__ = ["SessionRecords", "off_loop", "stop", "within"]
 
 T = TypeVar("T")
 _CANCEL_GRACE = 1.0
 _AT_ONCE = 16
+_IN_THREAD = 1 << 20
+_LISTING = 4
+"""A listing may take so many times as long as one write: a long session has many records."""
 
 
 class SessionRecords:
@@ -43,7 +46,8 @@ class SessionRecords:
             SteadError: The environment could not be listed.
         """
         if self._loading is None or (self._loading.done() and not _succeeded(self._loading)):
-            self._loading = asyncio.create_task(within(self._timeout, self._list()))
+            self._loading = asyncio.create_task(within(_LISTING * self._timeout, self._list()))
+            self._loading.add_done_callback(_retrieve)
         await asyncio.shield(self._loading)
 
     def has_call(self, kind: Kind, call_id: str | None) -> bool:
@@ -188,6 +192,16 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
         return task.result()
     await stop(task)
     raise Unavailable(f"the environment did not finish within {seconds:g} seconds; the offload was given up")
+
+
+async def off_loop(size: int, work: Callable[[], T]) -> T:
+    """Runs `work` at once, or in a thread if it would hold up the loop.
+
+    Args:
+        size: Characters or bytes that it goes through.
+        work: A function without arguments.
+    """
+    return await asyncio.to_thread(work) if size > _IN_THREAD else work()
 
 
 async def stop(task: asyncio.Task[Any]) -> None:

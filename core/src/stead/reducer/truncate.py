@@ -13,6 +13,7 @@ from stead.reducer.preview import Preview, clean_text, cut_blocks, head_and_tail
 from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.redact import Redactor
 from stead.reducer.replacement import pack, unpack
+from stead.reducer.session import off_loop
 from stead.reducer.shapes import shape_of
 
 __all__ = ["Truncation", "store_for_handler"]
@@ -80,32 +81,32 @@ class Truncation:
 
     async def _offloaded(self, work: _Work) -> tuple[Texts | None, str | None]:
         store = self._context.needed_store(work.call)
-        source_hash = work.parts.source_hash()
+        source_hash = await off_loop(work.parts.length, work.parts.source_hash)
         known = await store.records.of_source("truncated", work.call.id, source_hash)
         if known is None and await store.records.of_replacement(source_hash) is not None:
             return None, None
-        text = self._clean(work.parts.joined())
+        text = await off_loop(work.parts.length, lambda: self._clean(work.parts.joined()))
         if known is not None and (texts := _recorded(known, text)) is not None:
             return texts, known.path
         if self._config.background_writes:
             path = work.path or await store.place(work.call, text)
             texts, packed = self._shown(work, text, path)
-            self._context.in_background(self._write_later(work, text, path, texts, packed))
+            self._context.in_background(self._write_later(work, text, path, source_hash, (texts, packed)))
             return texts, path
         stored = await store.put(work.call, text, work.path)
         texts, packed = self._shown(work, text, stored.path)
-        await store.records.add(_record(work, stored, texts, packed))
+        await store.records.add(_record(work.call, stored, source_hash, (texts, packed)))
         return texts, stored.path
 
-    async def _write_later(self, work: _Work, text: str, path: str, texts: Texts, packed: Any) -> None:
+    async def _write_later(self, work: _Work, text: str, path: str, source_hash: str, shown: tuple[Texts, Any]) -> None:
         """Stores what a notice, which is out already, names; if that fails `clear` puts the result back."""
         store = self._context.needed_store(work.call)
         try:
             stored = await store.put(work.call, text, path)
-            await store.records.add(_record(work, stored, texts, packed))
+            await store.records.add(_record(work.call, stored, source_hash, shown))
         except Exception as error:  # noqa: BLE001 - any environment's error is subject to the one policy
-            shown = zip(work.parts.texts, texts, strict=True)
-            undone = {new: old for old, new in shown if old is not None and new is not None and new != old}
+            pairs = zip(work.parts.texts, shown[0], strict=True)
+            undone = {new: old for old, new in pairs if old is not None and new is not None and new != old}
             self._context.undo.update(undone)
             self._context.failures.append(error)
             await self._decided(work, None, "failed", f"the offload could not be stored: {one_line(error)}")
@@ -194,7 +195,7 @@ async def store_for_handler(context: Context, call: ToolCall, result: Any, answe
     if answer.offload is None:
         return answer.result
     store = context.needed_store(call)
-    content = answer.offload if isinstance(answer.offload, bytes) else clean_text(answer.offload).encode()
+    content = answer.offload if isinstance(answer.offload, bytes) else clean_text(answer.offload)
     parts = parts_of(carried(result)[0])
     source = texts_hash([repr(result)]) if parts is None else parts.source_hash()
     decision = Decision(phase="truncate", tool=call.name, call_id=call.id, action="reduced", reason="its handler said")
@@ -212,10 +213,11 @@ async def store_for_handler(context: Context, call: ToolCall, result: Any, answe
     return shown.replace("{path}", stored.path) if isinstance(shown, str) else shown
 
 
-def _record(work: _Work, stored: Stored, texts: Texts, packed: Any) -> OffloadRecord:
-    source, shown = work.parts.source_hash(), texts_hash([text for text in texts if text is not None])
-    record = OffloadRecord.of("truncated", work.call, stored, source_hash=source)
-    return dataclasses.replace(record, replacement=packed, replacement_sha256=shown)
+def _record(call: ToolCall, stored: Stored, source_hash: str, shown: tuple[Texts, Any]) -> OffloadRecord:
+    texts, packed = shown
+    record = OffloadRecord.of("truncated", call, stored, source_hash=source_hash)
+    visible = texts_hash([text for text in texts if text is not None])
+    return dataclasses.replace(record, replacement=packed, replacement_sha256=visible)
 
 
 def _recorded(record: OffloadRecord, text: str) -> Texts | None:

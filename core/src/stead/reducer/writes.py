@@ -95,7 +95,7 @@ async def store_group(context: Context, plan: RoundPlan, entries: Sequence[Any],
     if store is None:
         return None
     text = _clean(context, "".join(f"{json_text(entry)}\n" for entry in entries))
-    stored = await store.put(call, text.encode())
+    stored = await store.put(call, text)
     group = [plan.entries.get(index, entry) for index, entry in enumerate(plan.group or ())]
     record = OffloadRecord.of("rewritten", call, stored, source_hash=source_hash)
     await store.records.add(dataclasses.replace(record, replacement=_plain(group)))
@@ -120,7 +120,7 @@ async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
         paths = Paths(record.path, None, record.paths[1:])
     if clears_arguments:
         text = _clean(context, arguments_text(edit.exchange.call))
-        stored = await store.put(edit.call, text.encode())
+        stored = await store.put(edit.call, text)
         source = hash_text(arguments_text(edit.exchange.call))
         made.append(OffloadRecord.of("arguments", edit.call, stored, source_hash=source, ordinal=edit.exchange.number))
         paths = dataclasses.replace(paths, arguments=stored.path)
@@ -135,7 +135,7 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
     source = content_hash(content)
     if edit.answer is not None:
         offload = edit.answer.offload
-        data = clean_text(offload).encode() if isinstance(offload, str) else offload or b""
+        data = clean_text(offload) if isinstance(offload, str) else offload or b""
         stored = await store.put(edit.call, data, edit.own_path)
         return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     shown = texts_hash([text for text in edit.texts if text is not None])
@@ -148,7 +148,7 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         fields = (before.path, before.size, before.characters, before.sha256, before.encoding, before.frames)
         stored = Stored(*fields)
     else:
-        stored = await store.put(edit.call, _clean(context, _as_text(edit, media)).encode(), edit.own_path)
+        stored = await store.put(edit.call, _clean(context, _as_text(edit, media)), edit.own_path)
     record = OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     return dataclasses.replace(record, media=media)
 
