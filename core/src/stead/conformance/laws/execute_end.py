@@ -5,6 +5,7 @@ and no child beats for more than some seconds, so that even a broken environment
 """
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -134,7 +135,8 @@ class EndLaws(LawSettings):
         async with second:
             await self._first_beat(second, here)
             await env.close()
-            await self._silent(second, here)
+            with suppress(EnvironmentLost):  # a machine that ended with its environment holds nothing that beats
+                await self._silent(second, here)
 
     @law("G19", needs="execute")
     async def test_execute_close_ends_it(self, env: Environment) -> None:
