@@ -1,6 +1,7 @@
 """The tests of the S3 backend run on real servers of this machine, and never against anything that costs money."""
 
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -30,6 +31,55 @@ def moto_server():
 
     with moto() as server:
         yield server
+
+
+@pytest.fixture
+def server(request):
+    """SeaweedFS, unless a test is marked with `BOTH` and takes each server in turn."""
+    return request.getfixturevalue(getattr(request, "param", "seaweed"))
+
+
+@pytest.fixture
+def place(server):
+    """Options of an environment with a prefix of its own."""
+    return server.options(prefix=f"t-{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def door(server, place):
+    """The back door to that prefix."""
+    from s3_support import BucketDoor
+
+    found = BucketDoor(server, place["prefix"])
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def proxy(server):
+    """A proxy before the server, without faults."""
+    from servers.fault_proxy import FaultProxy
+
+    with FaultProxy(server.url) as found:
+        yield found
+
+
+@pytest.fixture
+def near(place, proxy):
+    """Options of an environment behind the proxy."""
+    return {**place, "endpoint_url": proxy.url}
+
+
+@pytest.fixture
+def scale():
+    """1 is full size; the default is a tenth."""
+    return SCALE
+
+
+@pytest.fixture
+def quick_retries(monkeypatch):
+    """Takes the pauses out of what fails for good: how long they are is tested once."""
+    monkeypatch.setattr("stead_fsspec.retry._FIRST_PAUSE", 0.01)
 
 
 SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))

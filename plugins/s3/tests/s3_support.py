@@ -1,14 +1,19 @@
 """Shared by the tests of the S3 backend."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
+import pytest
 from servers.fault_proxy import answer
 
 from stead_s3 import S3Environment
 
 T = TypeVar("T")
+
+BOTH = pytest.mark.parametrize("server", ["seaweed", "moto_server"], ids=["seaweedfs", "moto"], indirect=True)
+"""Marks tests of what the servers do each in its own way."""
 
 
 def run(options: dict[str, Any], use: Callable[[S3Environment], Awaitable[T]]) -> T:
@@ -25,6 +30,23 @@ def refusal(status: int, code: str, message: str = "", **headers: str) -> bytes:
     """An error as S3 answers it."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
     return answer(status, body.encode(), Content_Type="application/xml", **headers)
+
+
+def is_media(request: Any) -> bool:
+    """Says whether a request asks for the bytes of an object."""
+    return request.method == "GET" and "list-type" not in request.target and "uploadId" not in request.target
+
+
+async def collect(stream: AsyncGenerator[bytes, None]) -> bytes:
+    """Joins a stream and closes it."""
+    async with aclosing(stream) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def source(mebibytes: int, byte: bytes = b"x") -> AsyncIterator[bytes]:
+    """Yields so much, one MiB at a time."""
+    for _ in range(mebibytes):
+        yield byte * (1 << 20)
 
 
 class BucketDoor:

@@ -130,7 +130,13 @@ class StoreEnvironment(Environment):
     async def read_file(self, path: PathLike) -> bytes:
         await self._ready()
         data = BytesIO()  # gives its buffer away without a copy, where a bytearray or a join would need one
-        async with aclosing(self._stream("read_file", path, 0, None)) as chunks:
+
+        def reserve(size: int) -> None:
+            data.seek(size - 1)
+            data.write(b"\0")
+            data.seek(0)
+
+        async with aclosing(self._stream("read_file", path, 0, None, reserve)) as chunks:
             async for chunk in chunks:
                 data.write(chunk)
         return data.getvalue()
@@ -145,7 +151,12 @@ class StoreEnvironment(Environment):
                 yield chunk
 
     async def _stream(
-        self, operation: str, path: PathLike, offset: int, length: int | None
+        self,
+        operation: str,
+        path: PathLike,
+        offset: int,
+        length: int | None,
+        on_size: Callable[[int], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         with self._telling(operation, path):
             key = self._file_key(path)
@@ -157,6 +168,9 @@ class StoreEnvironment(Environment):
             self._streams.add(stream)
             try:
                 while chunk := await self._next(stream, path):
+                    if on_size is not None and stream.found is not None:
+                        on_size(stream.found.size)
+                        on_size = None
                     yield chunk
                     self._lifecycle.check_usable()
             finally:

@@ -18,6 +18,10 @@ RANGE = 8 << 20
 class ByteStream(Protocol):
     """Something that is read to its end, and closed in any case."""
 
+    @property
+    def found(self) -> Found | None:
+        """The version that is read; None until the first answer."""
+
     async def next(self) -> bytes:
         """Returns the next bytes; none at the end."""
 
@@ -50,14 +54,18 @@ class ObjectStream:
         self._stop = None if length is None else start + length
         self._whole = start == 0 and length is None
         self._given = version
-        self.found = version
-        """The version that is read; None until the first answer."""
+        self._found = version
         self._body: Body | None = None
         self._skip = 0
         self._checksum: Checksum | None = None
         self._sum = 0
         self._done = False
         self._retry = Retry()
+
+    @property
+    def found(self) -> Found | None:
+        """The version that is read; None until the first answer."""
+        return self._found
 
     async def next(self) -> bytes:
         """Returns the next bytes of any number; none at the end.
@@ -91,18 +99,18 @@ class ObjectStream:
             await body.close()
 
     async def _open(self) -> Body | None:
-        body = await self._store.fetch(self._key, self._position, self._stop, self.found)
+        body = await self._store.fetch(self._key, self._position, self._stop, self._found)
         if body is None:
-            if self.found is not None and self._position < self.found.size:
+            if self._found is not None and self._position < self._found.size:
                 raise self._changed("is shorter now")
             return None
-        if self.found is None:
+        if self._found is None:
             self._checksum = body.checksum if self._whole else None
-        elif body.found.version != self.found.version:
+        elif body.found.version != self._found.version:
             await body.close()
             raise self._changed("was replaced")
-        self.found = self.found or body.found
-        self._stop = self.found.size if self._stop is None else min(self._stop, self.found.size)
+        self._found = self._found or body.found
+        self._stop = self._found.size if self._stop is None else min(self._stop, self._found.size)
         # A server that ignores ranges sends all of it: what was not asked for is passed over.
         self._skip = self._position - body.start
         if self._skip < 0:
@@ -111,8 +119,8 @@ class ObjectStream:
         return body
 
     async def _next_of(self, body: Body) -> bytes:
-        assert self.found is not None  # noqa: S101 - known since the body was opened
-        stop = self.found.size if self._stop is None else self._stop
+        assert self._found is not None  # noqa: S101 - known since the body was opened
+        stop = self._found.size if self._stop is None else self._stop
         while self._position < stop:
             chunk = await body.read()
             if not chunk:
@@ -146,13 +154,13 @@ class ObjectStream:
             SteadError: There is none.
         """
         begun = self._position > self._start
-        if isinstance(error, FileMissing) and self.found is not None:
+        if isinstance(error, FileMissing) and self._found is not None:
             sdk, error = error.__cause__, self._changed("was replaced or deleted")
             error.__cause__ = sdk
         if isinstance(error, FileChanged) and not begun and self._given is None:
             # Nothing was delivered yet: the new version is as good as the old one was.
-            self.found, error.retryable = None, True
-        if begun and (self.found is None or self.found.version is None):
+            self._found, error.retryable = None, True
+        if begun and (self._found is None or self._found.version is None):
             error.retryable = False  # without a version nobody can tell whether the rest belongs to what was read
         await self._retry.pause(error)
 
@@ -181,6 +189,11 @@ class ParallelStream:
         self._first: ObjectStream | None = ObjectStream(store, key, start, min(RANGE, length or RANGE))
         self._version: Found | None = None
         self._tasks: deque[asyncio.Task[bytes]] = deque()
+
+    @property
+    def found(self) -> Found | None:
+        """The version that is read; None until the first answer."""
+        return self._version
 
     async def next(self) -> bytes:
         """Returns the next bytes; as `ObjectStream.next`.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -118,7 +119,7 @@ class _Writing:
         try:
             self.upload = await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            await _ended(task)
             if not task.cancelled() and task.exception() is None:
                 self.upload = task.result()
             raise
@@ -134,12 +135,15 @@ class _Writing:
 
 
 async def _in_any_case(step: Awaitable[None]) -> None:
-    """Sees a step through, however often the caller is cancelled meanwhile. Its own errors are dropped: another rises."""
+    """Sees a step through. Its own errors are dropped: another rises."""
     task = asyncio.ensure_future(step)
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            continue
+    await _ended(task)
     if not task.cancelled():
         task.exception()
+
+
+async def _ended(task: asyncio.Future[T]) -> None:
+    """Waits until a task has ended, however often the caller is cancelled meanwhile."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
