@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from stead.environment import Environment, PathLike
 from stead.errors import FileMissing, NotADirectory, Unsupported
 from stead.reducer.frames import SUFFIX, read_frames
-from stead.reducer.names import is_offload_name
+from stead.reducer.names import is_offload_name, session_name
 from stead.reducer.records import OffloadRecord
 from stead.reducer.session import SessionRecords
 
@@ -34,7 +34,7 @@ class Offloads:
     Args:
         environments: Where they are; tools can have one of their own.
         root_dir: The folder of all sessions.
-        session: The session's folder name; None is all of them.
+        session: The session's id; None is all of them.
         timeout: Seconds that reading or writing one record may take.
     """
 
@@ -47,7 +47,7 @@ class Offloads:
     ) -> None:
         self._environments = environments
         self._root = root_dir.rstrip("/")
-        self._session = session
+        self._session = None if session is None else session_name(session)
         self._timeout = timeout
 
     async def list(self) -> _Records:
