@@ -49,6 +49,10 @@ class Provider:
         """Makes an environment, not started. `url` is an address of the server, such as one with faults."""
         raise NotImplementedError
 
+    def lifetime(self, seconds: float) -> dict[str, Any]:
+        """Returns the options by which a sandbox lives so long."""
+        raise NotImplementedError
+
     def made(self, *, folder: str = "work") -> "Made":
         """Makes a sandbox, so that its folder is known before an environment starts."""
         return Made(self, folder)
@@ -76,11 +80,59 @@ class Made:
         return Door(self.root)
 
 
+class Sandboxes:
+    """The fixture `sandboxes` of the laws: environments that make sandboxes of their own."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider, self.server = provider, provider.server
+        self.secret = provider.key
+        self.server.expire()
+
+    def environment(self, *, lifetime: float | None = None, **options: Any) -> SandboxEnvironment:
+        return self.provider.environment(**(self.provider.lifetime(lifetime) if lifetime else {}), **options)
+
+    def faulty(self, fault: str) -> SandboxEnvironment:
+        create = f"POST {self.provider.create}$"
+        spec: dict[str, Any] = {
+            "unusable": {"route": self.provider.start, "kind": "status", "status": 400, "times": -1},
+            "unanswered": {"route": create, "kind": "lose_reply", "times": -1},
+            "slow": {"route": create, "kind": "slow", "seconds": 0.5},
+            "throttled": {
+                "route": create,
+                "kind": "status",
+                "status": 429,
+                "times": 2,
+                "headers": {"Retry-After": "1"},
+            },
+            "quota": {"route": create, "kind": "quota", "times": -1},
+        }[fault]
+        return self.provider.environment(url=self.provider.fault_url(spec))
+
+    def living(self) -> set[str]:
+        return set(self.server.living())
+
+    def expire(self, sandbox_id: str) -> None:
+        self.server.expire(sandbox_id)
+
+    def foreign(self) -> str:
+        return self.server.make(labels={"someone": "else"})["id"]
+
+    def keep_alive_calls(self) -> int:
+        return self.server.calls(self.provider.keep_alive)
+
+    @property
+    def quota_words(self) -> str:
+        return self.provider.quota_words
+
+
 class E2B(Provider):
     """E2B, through the package `e2b`."""
 
     name = "e2b"
     key = "e2b_test_key"
+    create = "/v2/sandboxes"
+    keep_alive = "/timeout"
+    quota_words = "maximum number of concurrent"
     start = "process.Process/Start"
     download = "GET /files"
     upload = "POST /files"
@@ -91,12 +143,19 @@ class E2B(Provider):
         url = url or self.server.url
         return E2BEnvironment(**{"api_key": self.key, "api_url": url, "sandbox_url": url, **options})
 
+    def lifetime(self, seconds: float) -> dict[str, Any]:
+        return {"timeout": seconds}
+
 
 class Daytona(Provider):
     """Daytona, through the package `daytona`."""
 
     name = "daytona"
     key = "dtn_test_key"
+    minute = 60.0
+    create = "/api/sandbox"
+    keep_alive = "/last-activity"
+    quota_words = "disk quota exceeded"
     start = "process/execute"
     download = "files/download"
     upload = "files/bulk-upload"
@@ -104,9 +163,16 @@ class Daytona(Provider):
     def environment(self, *, url: str | None = None, **options: Any) -> SandboxEnvironment:
         from stead_daytona import DaytonaEnvironment
 
-        return DaytonaEnvironment(
-            **{"api_key": self.key, "api_url": f"{url or self.server.url}/api", "target": "us", **options}
-        )
+        class Hasty(DaytonaEnvironment):
+            minute = self.minute
+
+        return Hasty(**{"api_key": self.key, "api_url": f"{url or self.server.url}/api", "target": "us", **options})
+
+    def lifetime(self, seconds: float) -> dict[str, Any]:
+        # Daytona counts minutes: on this server they are as short as a test needs.
+        self.minute = float(seconds)
+        self.server.ask("minute", {"seconds": self.minute})
+        return {"auto_stop": 1}
 
 
 PROVIDERS: dict[str, type[Provider]] = {"e2b": E2B, "daytona": Daytona}

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from providers import PROVIDERS, SCALE, after
+from providers import PROVIDERS, SCALE, Sandboxes, after
 
 from stead.conformance import EnvironmentLaws
 
@@ -42,6 +42,13 @@ class SandboxEnvironmentLaws(EnvironmentLaws):
     @pytest.fixture
     def second_environment(self, made):
         return made.environment()
+
+    @pytest.fixture
+    def sandboxes(self, servers):
+        server = servers(self.provider_name)
+        yield Sandboxes(PROVIDERS[self.provider_name](server))
+        server.expire()
+        server.reset()
 
     @pytest.fixture
     def raw(self, made):

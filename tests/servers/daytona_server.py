@@ -70,6 +70,8 @@ class Api:
         sandbox.extra |= {"target": given.get("target", "us"), "ephemeral": given.get("autoDeleteInterval") == 0}
         self.host.created.append(given)
         fault = request["fault"]
+        if fault is not None and fault.kind == "lost_start":
+            raise Refused(504, "gateway timeout", "GATEWAY_TIMEOUT", API)
         if fault is not None and fault.kind == "slow_start":
             sandbox.state = "starting"
             asyncio.get_running_loop().call_later(fault.spec.get("seconds", 0.5), self._started, sandbox)
@@ -84,7 +86,9 @@ class Api:
         sandbox = self.host.add(labels, envs, home="home/daytona")
 
         def touch() -> None:
-            sandbox.idle_after = time.time() + 60 * sandbox.extra["autostop"] if sandbox.extra["autostop"] else 0.0
+            sandbox.idle_after = (
+                time.time() + self.host.minute * sandbox.extra["autostop"] if sandbox.extra["autostop"] else 0.0
+            )
 
         sandbox.extra = {"autostop": minutes, "target": "us", "touched": touch, "ephemeral": False}
         sandbox.idle = lambda: self._halt(sandbox)

@@ -9,7 +9,7 @@ import signal
 import time
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 from e2b_envd import Envd
@@ -116,7 +116,8 @@ class Control:
         unknown = set(request.query) - {"metadata", "state", "nextToken", "limit", "order", "template", "startedAt"}
         if unknown:
             raise Refused(400, f"unknown parameter {sorted(unknown)}")
-        wanted = dict(parse_qsl(request.query.get("metadata", "")))
+        # Escaped twice by the SDK: as a query of its own, and each of its parts before that.
+        wanted = {unquote(name): unquote(value) for name, value in parse_qsl(request.query.get("metadata", ""))}
         states = ",".join(request.query.getall("state", ["running", "paused"])).split(",")
         size = int(request.query.get("limit", 100))
         names = sorted(self.host.sandboxes)

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import random
 import re
@@ -133,6 +134,7 @@ class Host:
         self.calls: dict[str, int] = {}
         self.sent = self.received = 0
         self.open_streams = 0
+        self.minute = 60.0
         self.created: list[dict[str, Any]] = []
         self._marks = iter(range(FIRST_MARK + 1000 * (os.getpid() % 300), 819_200))
 
@@ -337,14 +339,18 @@ async def misbehave(request: web.Request, handler: Any) -> web.StreamResponse:
 async def _admin(request: web.Request) -> web.Response:
     host: Host = request.app["host"]
     given = await request.json() if request.can_read_body else {}
-    action = request.match_info["action"]
+    if request.match_info["action"] == "make":
+        make: Any = request.app["make"]
+        return web.json_response(make(given))
+    _act(host, request.match_info["action"], given)
+    return web.json_response(_state(host))
+
+
+def _act(host: Host, action: str, given: Any) -> None:
     if action == "faults":
         host.faults = [Fault(spec) for spec in given]
     elif action == "scope":
         host.scopes[given["name"]] = [Fault(spec) for spec in given["faults"]]
-    elif action == "make":
-        make: Any = request.app["make"]
-        return web.json_response(make(given))
     elif action == "chaos":
         kinds = given.get("kinds", [])
         host.chaos = (random.Random(given.get("seed", 0)), given["chance"], kinds) if kinds else None
@@ -352,12 +358,14 @@ async def _admin(request: web.Request) -> web.Response:
         for sandbox in list(host.sandboxes.values()):
             if sandbox.state != "gone" and given.get("sandbox", sandbox.id) == sandbox.id:
                 host.remove(sandbox)
+    elif action == "minute":
+        host.minute = given["seconds"]
     elif action == "reset":
+        host.minute = 60.0
         host.faults, host.chaos, host.calls, host.created = [], None, {}, []
         host.sent = host.received = 0
     elif action != "state":
         raise web.HTTPNotFound
-    return web.json_response(_state(host))
 
 
 def _state(host: Host) -> dict[str, Any]:
@@ -422,6 +430,8 @@ def run(make_app: Any) -> None:
     Args:
         make_app: Makes the application from its host.
     """
+    # Clients that go away, and connections that are broken on purpose, are nothing to report.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser()
     parser.add_argument("--base", type=Path, required=True)
     base: Path = parser.parse_args().base.resolve()

@@ -12,43 +12,17 @@ from typing import Any, Self
 HERE = Path(__file__).parent
 
 
-class SandboxServer:
-    """A running test server. Use it as a context manager."""
+class RemoteServer:
+    """A test server that somebody runs, told how to misbehave."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, url: str) -> None:
         """Names the server.
 
         Args:
             name: `e2b` or `daytona`.
+            url: Where it is.
         """
-        self.name = name
-
-    def __enter__(self) -> Self:
-        # Not below pytest's own folder: a sandbox's user, who is not root, could not enter that.
-        self._folder = tempfile.TemporaryDirectory(prefix=f"stead-{self.name}-", ignore_cleanup_errors=True)
-        os.chmod(self._folder.name, 0o755)
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / f"{self.name}_server.py"), "--base", self._folder.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.url: str = json.loads(self._process.stdout.readline())["url"]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._folder.cleanup()
-
-    @property
-    def pid(self) -> int:
-        """The server's process."""
-        return self._process.pid
+        self.name, self.url = name, url
 
     def ask(self, action: str, value: Any = None) -> dict[str, Any]:
         """Does an administrator's action and returns the server's state."""
@@ -95,3 +69,37 @@ class SandboxServer:
     def calls(self, part: str = "") -> int:
         """Counts the requests whose `METHOD path` contains a text."""
         return sum(n for what, n in self.state()["calls"].items() if part in what)
+
+
+class SandboxServer(RemoteServer):
+    """A test server of our own. Use it as a context manager."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "")
+
+    def __enter__(self) -> Self:
+        # Not below pytest's own folder: a sandbox's user, who is not root, could not enter that.
+        self._folder = tempfile.TemporaryDirectory(prefix=f"stead-{self.name}-", ignore_cleanup_errors=True)
+        os.chmod(self._folder.name, 0o755)
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / f"{self.name}_server.py"), "--base", self._folder.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.url = json.loads(self._process.stdout.readline())["url"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+        self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid

@@ -27,6 +27,9 @@ OnClose = Literal["kill", "pause", "keep"]
 LABEL = {"created-by": "stead"}
 """What every sandbox that stead makes carries; `stead sandboxes` touches no other."""
 
+START_LABEL = "stead-start"
+"""The label by which a sandbox is found whose creation had no answer."""
+
 _CREATE_TRIES = 4
 _KILL_TRIES = 3
 _CLEAN_UP_SECONDS = 20.0
@@ -220,7 +223,7 @@ class SandboxEnvironment(PosixEnvironment):
 
     async def _create(self, provider: Provider) -> Sandbox:
         for attempt in range(1, _CREATE_TRIES + 1):
-            labels = {**LABEL, "stead-start": secrets.token_hex(16), "stead-owner": _owner()}
+            labels = {**LABEL, START_LABEL: secrets.token_hex(16), "stead-owner": _owner()}
             # Not to be cancelled half-way: a sandbox whose name never arrives would live on unknown.
             task = asyncio.ensure_future(provider.create(labels))
             try:
@@ -365,7 +368,7 @@ async def _undo(task: "asyncio.Future[Sandbox]", provider: Provider, labels: Map
 async def _remove_all(provider: Provider, labels: Mapping[str, str]) -> None:
     """Destroys what a creation without an answer may have made."""
     with suppress(SteadError):
-        for info in await provider.find(labels):
+        for info in await provider.find({**LABEL, START_LABEL: labels[START_LABEL]}):
             await provider.remove(info.id)
 
 

@@ -16,7 +16,6 @@ from stead_daytona.provider import DaytonaProvider
 __all__ = ["DaytonaEnvironment"]
 
 _USUAL_DIR = "/home/daytona"
-_MINUTE = 60.0
 
 
 class DaytonaEnvironment(SandboxEnvironment):
@@ -26,6 +25,8 @@ class DaytonaEnvironment(SandboxEnvironment):
     """
 
     backend = BACKEND
+    minute = 60.0
+    """Seconds of a minute as Daytona counts `auto_stop`; other values are for tests."""
     capabilities = Capabilities(
         execute=True,
         execute_stream=True,
@@ -107,7 +108,7 @@ class DaytonaEnvironment(SandboxEnvironment):
         )
         life = LifeOptions(
             sandbox_id=sandbox_id,
-            lifetime=auto_stop * _MINUTE,
+            lifetime=auto_stop * self.minute,
             keep_alive=keep_alive,
             recreate=recreate,
             on_close=on_close,

@@ -17,11 +17,11 @@ _LONGEST_OUTPUT = 64 << 20
 _LEAVE_SECONDS = 2.0
 
 
-async def run(sandbox: "AsyncSandbox", variables: Mapping[str, str], *, seconds: float, request_timeout: float) -> str:
+async def run(sandbox: "AsyncSandbox", variables: Mapping[str, str], *, seconds: float) -> str:
     """Runs it, and returns what it printed.
 
-    The SDK gets no timeout: its own fires in the wrong task on Python 3.12 and later, never on 3.11, and has the daemon kill
-    the first process alone. The limit is kept here.
+    The SDK gets no timeout: its own fires in the wrong task on Python 3.12 and later, never on 3.11, leaves tasks behind
+    when it is cancelled, and has the daemon kill the first process alone. The limit is kept here.
     """
     pieces: list[str] = []
     size = 0
@@ -41,7 +41,7 @@ async def run(sandbox: "AsyncSandbox", variables: Mapping[str, str], *, seconds:
                     envs=dict(variables),
                     on_stdout=take,
                     timeout=0,
-                    request_timeout=request_timeout,
+                    request_timeout=0,
                     retain_output=False,
                 )
                 await _end_of(handle)

@@ -4,13 +4,13 @@ import asyncio
 import atexit
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stead.errors import ConfigError
-from stead.posix.sandbox import SandboxInfo
+from stead.posix.sandbox import START_LABEL, SandboxInfo
 from stead_e2b import commands, files
 from stead_e2b.errors import BACKEND, translated
 
@@ -29,16 +29,19 @@ class E2BProvider:
     def __init__(self, api: dict[str, Any], *, template: str | None, lifetime: float) -> None:
         self._api, self._template, self._lifetime = api, template, lifetime
 
+    def _request(self, operation: str) -> AbstractAsyncContextManager[None]:
+        return _request(operation, self._api["request_timeout"])
+
     async def create(self, labels: Mapping[str, str]) -> "_Sandbox":
         """See `stead.posix.sandbox.Provider`."""
         from e2b import AsyncSandbox
 
-        with translated("start"), _limit_reported():
+        async with self._request("start"):
             made = await AsyncSandbox.create(
                 template=self._template,
                 timeout=math.ceil(self._lifetime),
                 metadata=dict(labels),
-                idempotency_key=labels["stead-start"],
+                idempotency_key=labels[START_LABEL],
                 **self._api,
             )
         return _Sandbox(made, self._api)
@@ -47,7 +50,7 @@ class E2BProvider:
         """See `stead.posix.sandbox.Provider`."""
         from e2b import AsyncSandbox
 
-        with translated("start"), _limit_reported():
+        async with self._request("start"):
             found = await AsyncSandbox.connect(sandbox_id, timeout=math.ceil(self._lifetime), **self._api)
         return _Sandbox(found, self._api)
 
@@ -56,7 +59,7 @@ class E2BProvider:
         from e2b import AsyncSandbox, SandboxQuery
 
         found = []
-        with translated("list"):
+        async with self._request("list"):
             pages = AsyncSandbox.list(query=SandboxQuery(metadata=dict(labels)), **self._api)
             while pages.has_next:
                 found += await pages.next_items()
@@ -73,7 +76,7 @@ class E2BProvider:
         """See `stead.posix.sandbox.Provider`."""
         from e2b import AsyncSandbox
 
-        with translated("remove"):
+        async with self._request("remove"):
             await AsyncSandbox.kill(sandbox_id, **self._api)
 
     async def close(self) -> None:
@@ -94,40 +97,43 @@ class _Sandbox:
         return self._sandbox.sandbox_id
 
     async def run(self, variables: Mapping[str, str], *, seconds: float) -> str:
-        return await commands.run(
-            self._sandbox, variables, seconds=seconds, request_timeout=min(seconds, self._request_timeout)
-        )
+        return await commands.run(self._sandbox, variables, seconds=seconds)
 
     def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         return files.fetch(self._sandbox, path, idle=self._request_timeout)
 
     async def store(self, path: str, content: AsyncIterable[bytes]) -> None:
-        await files.store(self._sandbox, path, content)
+        await files.store(self._sandbox, path, content, idle=self._request_timeout)
 
     async def kill(self) -> None:
-        with translated("close"):
+        async with _request("close", self._request_timeout):
             await self._sandbox.kill()
 
     async def pause(self) -> None:
-        with translated("close"):
+        async with _request("close", self._request_timeout):
             await self._sandbox.pause()
 
     async def extend(self, seconds: float) -> None:
-        with translated("keep_alive"), _limit_reported():
+        async with _request("keep_alive", self._request_timeout):
             await self._sandbox.set_timeout(math.ceil(seconds))
 
 
-@contextmanager
-def _limit_reported() -> Iterator[None]:
-    """Tells what E2B refuses about a lifetime as what it is: an option out of the provider's range."""
+@asynccontextmanager
+async def _request(operation: str, seconds: float) -> AsyncGenerator[None, None]:
+    """One request of the control plane: bounded here, since the SDK waits twice as long as it is told.
+
+    What E2B refuses about a lifetime is told as what it is: an option out of the provider's range.
+    """
     from e2b.exceptions import InvalidArgumentException, SandboxException
 
-    try:
-        yield
-    except SandboxException as error:
-        if isinstance(error, InvalidArgumentException) or error.status_code == 400:
-            raise ConfigError(f"E2B refused: {error}", backend=BACKEND, operation="start") from error
-        raise
+    with translated(operation):
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except SandboxException as error:
+            if isinstance(error, InvalidArgumentException) or error.status_code == 400:
+                raise ConfigError(f"E2B refused: {error}", backend=BACKEND, operation=operation) from error
+            raise
 
 
 _used: list[bool] = []
