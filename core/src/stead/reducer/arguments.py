@@ -6,7 +6,7 @@ from typing import Any
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Call, argument_object
 
-__all__ = ["arguments_text", "cleared_arguments"]
+__all__ = ["are_long", "arguments_text", "cleared_arguments"]
 
 _LEAST_CHARS = 1_000
 """Arguments that are shorter altogether stay."""
@@ -26,6 +26,18 @@ def arguments_text(call: Call) -> str:
     return arguments if isinstance(arguments, str) else json_text(arguments)
 
 
+def are_long(call: Call) -> bool:
+    """True if a call's arguments may be cleared: they are not signed, and not short.
+
+    Args:
+        call: From a view.
+    """
+    arguments = call.arguments
+    if arguments is None or call.signed:
+        return False
+    return not isinstance(arguments, str) or len(arguments) > _LEAST_CHARS
+
+
 def cleared_arguments(call: Call, marker: Callable[[int], str]) -> Any:
     """The arguments with a marker in place of each long value; None if they stay as they are.
 
@@ -33,8 +45,7 @@ def cleared_arguments(call: Call, marker: Callable[[int], str]) -> Any:
         call: From a view. What the provider signed, and what is no object, stays.
         marker: The text for a value of so many characters.
     """
-    arguments = call.arguments
-    if arguments is None or call.signed or (isinstance(arguments, str) and len(arguments) <= _LEAST_CHARS):
+    if not are_long(call):
         return None
     if call.form == "text":
         text = arguments_text(call)

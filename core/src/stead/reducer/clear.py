@@ -252,19 +252,12 @@ class Clearing:
             history.ledger.replace(edited, counts)
 
     def _decision(self, edit: Edit, action: Action, reason: str, counts: tuple[int, int] = (0, 0)) -> Decision:
-        done = action == "reduced"
-        return Decision(
-            phase="clear",
-            tool=edit.tool,
-            call_id=edit.exchange.call.id,
-            action=action,
-            reason=reason,
-            before_chars=edit.characters,
-            after_chars=len(edit.result) if done and isinstance(edit.result, str) else edit.characters,
-            before_tokens=counts[0],
-            after_tokens=counts[1],
-            path=edit.paths.result or edit.paths.arguments if done else None,
-        )
+        before, after, path = edit.characters, edit.characters, None
+        if action == "reduced":
+            after = len(edit.result) if isinstance(edit.result, str) else before
+            path = edit.paths.result or edit.paths.arguments
+        tool, call_id = edit.tool, edit.exchange.call.id
+        return Decision("clear", tool, call_id, action, reason, before, after, counts[0], counts[1], path)
 
 
 def _worth_it(plan: RoundPlan) -> bool:

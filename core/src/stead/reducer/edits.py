@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from stead.reducer.arguments import cleared_arguments
+from stead.reducer.arguments import are_long, cleared_arguments
 from stead.reducer.blocks import texts_hash
 from stead.reducer.budget import shown_name
 from stead.reducer.calls import Reduced, ToolCall
@@ -202,6 +202,8 @@ def _placeholder(context: Context, edit: Edit) -> str:
 
 
 def _markers(context: Context, edit: Edit) -> Any:
+    if not are_long(edit.exchange.call):
+        return None
     notices, tool, path = context.notices, shown_name(edit.tool), edit.paths.arguments
 
     def marker(size: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
@@ -18,6 +19,15 @@ from stead.reducer.writes import content_hash
 __all__ = ["Repeater", "group_hash", "spliced", "with_undone"]
 
 _AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was done with an exchange before."""
+
+    exchange: Exchange
+    result: Any
+    arguments: Any
 
 
 class Repeater:
@@ -56,7 +66,7 @@ class Repeater:
                 return await self._known(exchange)
 
         found = await asyncio.gather(*map(known, suspects))
-        edited = edited_entries(codec, messages, [(e, *new) for e, new in zip(suspects, found, strict=True)])
+        edited = edited_entries(codec, messages, [_Known(e, *new) for e, new in zip(suspects, found, strict=True)])
         groups = await self._known_groups(messages, new)
         if not edited and not groups:
             return None

@@ -1,8 +1,8 @@
 """Plans for whole rounds: which entries of the history become what, and how many tokens that frees."""
 
 import inspect
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from stead.reducer.config import Rewriter
 from stead.reducer.context import Context
@@ -76,21 +76,7 @@ class Rounds:
         Args:
             turn: The round.
         """
-        plan = RoundPlan(turn)
-        if self._rewriter is not None:
-            await self._rewrite(plan, self._rewriter)
-        if plan.group is None:
-            await self._add_edits(plan, turn.exchanges)
-        else:
-            views = [self._ledger.codec.view(message) for message in plan.group]
-            inner, _ = pair_rounds(views, splits_turns=self._ledger.codec.splits_turns)
-            numbers = {exchange.call.id: exchange.number for exchange in turn.exchanges}
-            exchanges = [exchange for part in inner if part.complete for exchange in part.exchanges]
-            for exchange in exchanges:
-                exchange.number = numbers.get(exchange.call.id, 0)
-            await self._add_edits(plan, exchanges)
-        await self.apply(plan)
-        return plan
+        return self._plan_now(turn) or await self._plan_by_asking(turn)
 
     async def apply(self, plan: RoundPlan) -> None:
         """Makes the edited entries by the paths that the edits have now, and counts what they free.
@@ -98,31 +84,66 @@ class Rounds:
         Args:
             plan: The plan.
         """
+        if plan.group is None and self._estimates:
+            return self._apply_now(plan)
         base = self._messages if plan.group is None else plan.group
-        changes = [(edit.exchange, edit.result, edit.arguments) for edit in plan.edits]
-        plan.entries = edited_entries(self._ledger.codec, base, changes)
-        plan.counts = {}
-        view, estimate = self._ledger.codec.view, self._ledger.meter.estimate
-        for index, entry in plan.entries.items():
-            plan.counts[index] = estimate(view(entry)) if self._estimates else await self._count(entry)
+        plan.entries = edited_entries(self._ledger.codec, base, plan.edits)
+        plan.counts = {index: await self._count(entry) for index, entry in plan.entries.items()}
         if plan.group is None:
             plan.gain = sum([self._counts[index] - count for index, count in plan.counts.items()])
         else:
             after = [plan.counts.get(i, None) or await self._count(entry) for i, entry in enumerate(plan.group)]
             plan.gain = sum(self._counts[index] for index in plan.indexes) - sum(after)
+        return None
 
-    async def _count(self, entry: Any) -> int:
-        return await self._ledger.meter.count(entry, self._ledger.codec.view(entry))
-
-    async def _add_edits(self, plan: RoundPlan, exchanges: Sequence[Exchange]) -> None:
-        for exchange in exchanges:
+    def _plan_now(self, turn: Round) -> RoundPlan | None:
+        """The plan, where nothing of the caller's has to be awaited: a long history is planned in one go."""
+        if self._rewriter is not None or not self._estimates:
+            return None
+        plan = RoundPlan(turn)
+        for exchange in turn.exchanges:
             edit = plan_edit(self._context, exchange)
             if edit is None:
-                edit = await ask_for_edit(self._context, exchange)
+                return None
             if isinstance(edit, str):
                 plan.kept.append((exchange, edit))
             else:
                 plan.edits.append(edit)
+        self._apply_now(plan)
+        return plan
+
+    def _apply_now(self, plan: RoundPlan) -> None:
+        plan.entries = edited_entries(self._ledger.codec, self._messages, plan.edits)
+        view, estimate, gain = self._ledger.codec.view, self._ledger.meter.estimate, 0
+        plan.counts = {}
+        for index, entry in plan.entries.items():
+            plan.counts[index] = count = estimate(view(entry))
+            gain += self._counts[index] - count
+        plan.gain = gain
+
+    async def _plan_by_asking(self, turn: Round) -> RoundPlan:
+        plan = RoundPlan(turn)
+        if self._rewriter is not None:
+            await self._rewrite(plan, self._rewriter)
+        exchanges = turn.exchanges
+        if plan.group is not None:
+            views = [self._ledger.codec.view(message) for message in plan.group]
+            inner, _ = pair_rounds(views, splits_turns=self._ledger.codec.splits_turns)
+            numbers = {exchange.call.id: exchange.number for exchange in turn.exchanges}
+            exchanges = [exchange for part in inner if part.complete for exchange in part.exchanges]
+            for exchange in exchanges:
+                exchange.number = numbers.get(exchange.call.id, 0)
+        for exchange in exchanges:
+            edit = plan_edit(self._context, exchange) or await ask_for_edit(self._context, exchange)
+            if isinstance(edit, str):
+                plan.kept.append((exchange, edit))
+            else:
+                plan.edits.append(edit)
+        await self.apply(plan)
+        return plan
+
+    async def _count(self, entry: Any) -> int:
+        return await self._ledger.meter.count(entry, self._ledger.codec.view(entry))
 
     async def _rewrite(self, plan: RoundPlan, rewriter: Rewriter) -> None:
         """Asks the caller's rewriter, unless entries of the round hold anything that is not the round's own."""
@@ -143,30 +164,38 @@ class Rounds:
         plan.group = list(group or ())
 
 
-def edited_entries(
-    codec: Codec, messages: Sequence[Any], changes: Iterable[tuple[Exchange, Any, Any]]
-) -> dict[int, Any]:
+class Change(Protocol):
+    """What `edited_entries` needs of an edit."""
+
+    exchange: Exchange
+    result: Any
+    """The new result; None leaves the old one."""
+    arguments: Any
+    """The new arguments; None leaves the old ones."""
+
+
+def edited_entries(codec: Codec, messages: Sequence[Any], changes: Sequence[Change]) -> dict[int, Any]:
     """Copies of the entries that change, by index.
 
     Args:
         codec: Edits the entries.
         messages: The list that the exchanges are of.
-        changes: For each exchange its new result and its new arguments; None leaves them.
+        changes: What changes.
     """
-    changes = list(changes)
-    if len(changes) == 1 and changes[0][2] is None:  # The usual round: one call, and its result goes.
-        exchange, content, _ = changes[0]
+    if len(changes) == 1 and changes[0].arguments is None:  # The usual round: one call, and its result goes.
+        exchange, content = changes[0].exchange, changes[0].result
         if content is None or exchange.result is None or exchange.result_index is None:
             return {}
         index = exchange.result_index
         return {index: codec.replace(messages[index], results={exchange.result.ordinal: content})}
     results: dict[int, dict[int, Any]] = {}
     arguments: dict[int, dict[int, Any]] = {}
-    for exchange, result, new in changes:
-        if result is not None and exchange.result is not None and exchange.result_index is not None:
-            results.setdefault(exchange.result_index, {})[exchange.result.ordinal] = result
-        if new is not None:
-            arguments.setdefault(exchange.call_index, {})[exchange.call.ordinal] = new
+    for change in changes:
+        exchange = change.exchange
+        if change.result is not None and exchange.result is not None and exchange.result_index is not None:
+            results.setdefault(exchange.result_index, {})[exchange.result.ordinal] = change.result
+        if change.arguments is not None:
+            arguments.setdefault(exchange.call_index, {})[exchange.call.ordinal] = change.arguments
     return {
         index: codec.replace(messages[index], results=results.get(index), arguments=arguments.get(index))
         for index in {*results, *arguments}
