@@ -15,6 +15,7 @@ from stead.cli import (
     demo,
     exec,  # noqa: A004 - a file is called as its command
     ls,
+    new_backend,
     offloads,
     read,
     reduce,
@@ -66,6 +67,7 @@ app.command("exec", context_settings={"allow_interspersed_args": False})(exec.ex
 app.command("ls")(ls.ls)
 app.command("demo")(demo.demo)
 app.command("conformance")(conformance.conformance)
+app.command("new-backend")(new_backend.new_backend)
 app.command("reduce")(reduce.reduce)
 app.add_typer(config.app, name="config")
 app.add_typer(offloads.app, name="offloads")

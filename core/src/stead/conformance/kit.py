@@ -5,6 +5,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -141,6 +142,9 @@ class Kit:
                 await env.start()
             await body(values)
 
+        if spec.imports is not None:
+            with suppress(ModuleNotFoundError):
+                import_module(spec.imports)
         alone = (spec.measured and not can_reset()) or (spec.permissions and passes_over_permissions())
         return self._try_in_child(spec, step, env, here) if alone else self._attempt(step, env, here)
 

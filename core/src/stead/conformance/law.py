@@ -62,6 +62,8 @@ class Law:
     """Whether it measures memory."""
     permissions: bool = False
     """Whether it asks that the system refuse something, as it refuses root nothing."""
+    imports: str | None = None
+    """A module that is imported before its time begins."""
     started: bool = True
     """Whether the environment is started before the law looks at it."""
 
@@ -75,7 +77,12 @@ class Refusal:
 
 
 def law(
-    number: str, *, needs: str | Iterable[str] = (), started: bool = True, permissions: bool = False
+    number: str,
+    *,
+    needs: str | Iterable[str] = (),
+    started: bool = True,
+    permissions: bool = False,
+    imports: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Makes a coroutine method into a law that any pytest can run.
 
@@ -87,6 +94,7 @@ def law(
         needs: Capabilities without which it is not tried.
         started: False hands the law an environment that is not started.
         permissions: True tries it in a process that permission bits bind, also where the run is root's.
+        imports: A module that takes long to import, and that may be missing.
     """
     needed = (needs,) if isinstance(needs, str) else tuple(needs)
 
@@ -101,6 +109,7 @@ def law(
             wants=tuple(FIXTURES[name] for name in wanted if name in FIXTURES),
             measured="peak" in wanted,
             permissions=permissions,
+            imports=imports,
             started=started,
         )
 
@@ -138,6 +147,8 @@ def refuse(spec: Law, capabilities: Capabilities, fixtures: dict[str, Any]) -> R
     That an undeclared operation truly refuses is a law of its own for each operation.
     """
     absent = [name for name in spec.needs if not getattr(capabilities, name)]
+    if FIXTURES["sandboxes"] in spec.wants and capabilities.isolation == "none":
+        return Refusal("unclaimed", "isolation is none: there is no sandbox")
     operations = [name for name in absent if name in OPERATIONS]
     if operations:
         return Refusal("unsupported", f"{', '.join(operations)} not declared")

@@ -36,7 +36,7 @@ _OFFSETS = st.integers(min_value=0, max_value=300)
 _Call = Callable[[Environment], Coroutine[Any, Any, Any]]
 
 
-async def compare_with_memory(env: Environment, here: Folder, *, examples: int = 15, steps: int = 20) -> None:
+async def compare_with_memory(env: Environment, here: Folder, *, examples: int = 10, steps: int = 20) -> None:
     """Makes random calls to an environment and to the in-memory one, and compares every answer.
 
     The calls are the same in each run, and a sequence that fails is not made shorter: that could take minutes.

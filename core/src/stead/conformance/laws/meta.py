@@ -105,7 +105,7 @@ class MetaLaws(LawSettings):
             await env.write_file(here / "a", "y", if_version=info.version or "1")
         assert await env.read_file(here / "a") == b"x"
 
-    @law("L2")
+    @law("L2", imports="stead.conformance.machine")
     async def test_agrees_with_memory(self, env: Environment, here: Folder) -> None:
         """Random sequences of file calls get the answers that the in-memory environment gives."""
         try:
