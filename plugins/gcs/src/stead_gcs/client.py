@@ -13,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from stead.errors import Unavailable
 from stead_gcs.errors import check, translated
 
 __all__ = ["Access", "Answer", "Client"]
@@ -33,7 +34,7 @@ class Access:
 
     bucket: str
     project: str | None = None
-    credentials: str | Mapping[str, Any] | None = field(default=None, repr=False)
+    credentials: Any = field(default=None, repr=False)
     endpoint_url: str | None = None
     anonymous: bool = False
     timeout: float = 30.0
@@ -50,12 +51,8 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> dict[str, Any]:
-        """The body as JSON."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+    data: dict[str, Any]
+    """Its JSON; empty if it has none."""
 
 
 class Client:
@@ -160,7 +157,7 @@ class Client:
                 answer.close()
             if answer.status != 308:
                 check(answer.status, body, answer.headers, bucket=self._access.bucket)
-            return Answer(answer.status, answer.headers, body)
+            return Answer(answer.status, answer.headers, _json(body))
 
     async def _authorise(self, headers: dict[str, str]) -> None:
         keeper = self._filesystem.credentials
@@ -170,6 +167,16 @@ class Client:
             # Renewing blocks for a round trip, under a lock of threads.
             await asyncio.to_thread(keeper.maybe_refresh)
         keeper.apply(headers)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(body)
+    except ValueError as error:
+        raise Unavailable(f"the answer is damaged: {error}") from error
+    return found
 
 
 async def _pieces(data: Sequence[bytes]) -> AsyncGenerator[bytes, None]:
@@ -200,11 +207,13 @@ def _filesystem(access: Access) -> Any:
     )
 
 
-def _credentials(given: str | Mapping[str, Any] | None) -> Any:
+def _credentials(given: Any) -> Any:
     # Untyped: the library's functions have no annotations.
     auth: Any = import_module("google.auth")
     if given is None:
         return auth.default(scopes=[_SCOPE])[0]
+    if hasattr(given, "refresh"):
+        return given
     if isinstance(given, str) and given.lstrip().startswith("{"):
         given = json.loads(given)
     if isinstance(given, Mapping):

@@ -1,6 +1,5 @@
 """The GCS backend: files in a bucket of Google Cloud Storage."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from stead.errors import ConfigError
@@ -26,7 +25,7 @@ class GcsEnvironment(StoreEnvironment):
         *,
         prefix: str = "",
         project: str | None = None,
-        credentials: str | Mapping[str, Any] | None = None,
+        credentials: Any = None,
         endpoint_url: str | None = None,
         anonymous: bool = False,
         state_dir: str = ".stead",
@@ -39,8 +38,8 @@ class GcsEnvironment(StoreEnvironment):
             bucket: The bucket. It must exist.
             prefix: How all names of objects begin: a directory of the bucket, which is the root of this environment.
             project: The project that is billed, where the bucket's owner does not pay.
-            credentials: The text of a key file, its path, its content, or an access token; None is Google's default
-                credentials.
+            credentials: The text of a key file, its path, its content as a mapping, an access token, or an object of
+                google-auth; None is Google's default credentials.
             endpoint_url: Where another server listens, with its scheme.
             anonymous: Send no credentials at all.
             state_dir: Where stead keeps files of its own, relative to the root.

@@ -4,6 +4,7 @@ import base64
 import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,6 @@ import google_crc32c
 from aiohttp import ClientResponse
 
 from stead.errors import AccessDenied, FileChanged, FileExists, FileMissing, SteadError, Unavailable
-from stead_fsspec.errors import Throttled
 from stead_fsspec.retry import retrying
 from stead_fsspec.store import Body, Checksum, Condition, Found, ObjectStore, Page, Upload
 from stead_gcs.client import Access, Answer, Client
@@ -109,7 +109,7 @@ class GcsStore(ObjectStore):
             answer = await self.ask("GET", self.client.object_url(key), "looking at", key, query={"fields": _FIELDS})
         except FileMissing:
             return None
-        return found_of(answer.json())
+        return found_of(answer.data)
 
     async def pages(self, prefix: str, *, folders: bool, limit: int | None = None) -> AsyncGenerator[Page, None]:
         query = {"prefix": prefix, "fields": f"items({_FIELDS}),prefixes,nextPageToken"}
@@ -124,7 +124,7 @@ class GcsStore(ObjectStore):
 
     async def _list(self, query: Mapping[str, str]) -> dict[str, Any]:
         answer = await self.ask("GET", self.client.bucket_url(), "listing", query.get("prefix", ""), query=query)
-        return answer.json()
+        return answer.data
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
@@ -168,21 +168,11 @@ class GcsStore(ObjectStore):
         return GcsUpload(self, key, condition, mark=mark, session=answer.headers["Location"])
 
     async def delete(self, key: str) -> None:
-        tried: list[SteadError] = []
-
-        async def once() -> None:
-            try:
-                await self.client.ask("DELETE", self.client.object_url(key), doing="deleting", key=key)
-            except FileMissing:
-                if not tried:
-                    raise
-            except Throttled:
-                raise
-            except Unavailable as error:
-                tried.append(error)  # it may have been deleted: that it is missing next time is no error
-                raise
-
-        await retrying(once)
+        # Asked first: when the answer to a delete is lost, it is repeated (by the HTTP library too), and finds nothing.
+        if await self.head(key) is None:
+            raise FileMissing(f"deleting {key!r}: not found")
+        with suppress(FileMissing):
+            await self.ask("DELETE", self.client.object_url(key), "deleting", key)
 
     # ---- for this package ------------------------------------------------------------------------------------------
 
@@ -213,7 +203,7 @@ class GcsStore(ObjectStore):
             SteadError: It was not written.
         """
         try:
-            return found_of((await writing).json())
+            return found_of((await writing).data)
         except (ConditionFailed, FileMissing) as error:
             found = await self.head(key)
             if found is not None and found.notes.get(MARK) == mark:

@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 from botocore import exceptions as sdk
+from botocore.parsers import ResponseParserError
 
 from stead.errors import (
     AccessDenied,
@@ -97,6 +98,7 @@ _CLASSES: tuple[tuple[type[Exception], type[SteadError], str], ...] = (
     (sdk.NoRegionError, ConfigError, "the region is not known; set `region`"),
     (sdk.ParamValidationError, ConfigError, "the SDK refused an option"),
     (sdk.FlexibleChecksumError, ChecksumMismatch, "what arrived is not what was stored"),
+    (ResponseParserError, Unavailable, "the answer is damaged"),
     (sdk.ConnectTimeoutError, Unavailable, "no connection was made in time"),
     (sdk.ReadTimeoutError, Unavailable, "the store stopped sending"),
     (sdk.EndpointConnectionError, Unavailable, "the store cannot be reached"),
