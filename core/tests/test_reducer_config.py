@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,13 @@ def test_a_handler_that_stores_needs_an_environment():
             assert await mine.read_file("mine/c") == LONG.encode()
 
     asyncio.run(main())
+
+
+def test_compression_without_its_library_is_refused_at_once(monkeypatch):
+    """The error has the pip line, and comes when the reducer is made, not when the first result is lost in a policy."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ConfigError, match=r"stead\[zstd\]"):
+        run(lambda reducer: None, compression="zstd")
 
 
 def test_messages_carry_no_marks():

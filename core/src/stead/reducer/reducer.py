@@ -14,6 +14,7 @@ from stead.reducer.calls import Decision, Outcome, Report, ToolCall
 from stead.reducer.clear import Clearing
 from stead.reducer.config import ReducerConfig
 from stead.reducer.context import Context
+from stead.reducer.frames import require_zstd
 from stead.reducer.handlers import handle_stream, passed_through
 from stead.reducer.names import session_name
 from stead.reducer.offloads import Offloads
@@ -41,7 +42,7 @@ class Reducer:
         owns_environment: True closes the environment, and those of its tools, with the reducer.
 
     Raises:
-        ConfigError: There is no environment, and results are to be truncated.
+        ConfigError: There is no environment, and results are to be truncated; or zstandard is needed and not installed.
         TypeError: An environment is neither an `Environment` nor can be adapted.
     """
 
@@ -58,6 +59,8 @@ class Reducer:
         self.environment = None if environment is None else adapt(environment)
         if self.environment is None and not self.config.skip_truncation:
             raise ConfigError("truncation needs an environment to store in; give one, or set skip_truncation=True")
+        if self.config.compression == "zstd":
+            require_zstd()
         self._owns_environment = owns_environment
         self.has_reader = False
         """True once a tool is known that opens offloads wherever they are stored."""
