@@ -18,14 +18,15 @@ class Slow(Environment):
 
     working_dir = PurePosixPath("/")
 
-    def __init__(self, fail: int = 0) -> None:
+    def __init__(self, fail: int = 0, seconds: float = 0.01) -> None:
         self.log: list[str] = []
+        self.seconds = seconds
         self.fail = fail
 
     async def _start(self) -> None:
         self.log.append("start")
         try:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(self.seconds)
         except asyncio.CancelledError:
             self.log.append("undone")
             raise
@@ -64,7 +65,7 @@ def test_one_cancelled_caller_leaves_the_others_waiting():
     """Cancelling one of two first uses does not disturb the other; cancelling the last undoes the start."""
 
     async def main():
-        env, alone = Slow(), Slow()
+        env, alone = Slow(seconds=0.5), Slow(seconds=0.5)
         one, two, last = (asyncio.create_task(e.read_file("f")) for e in (env, env, alone))
         await asyncio.sleep(0.002)
         one.cancel()
@@ -126,7 +127,7 @@ def test_close_waits_for_a_start_and_ends_it():
     """Closing while a first use is still starting cancels the start; the caller learns that it was closed."""
 
     async def main():
-        env = Slow()
+        env = Slow(seconds=30)
         task = asyncio.create_task(env.read_file("f"))
         await asyncio.sleep(0.002)
         await env.close()
