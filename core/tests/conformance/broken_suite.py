@@ -4,6 +4,7 @@ import asyncio
 
 import broken_commands
 import broken_files
+import broken_reading
 import pytest
 
 from stead import ExecutionResult
@@ -122,7 +123,7 @@ class _Faulty(Broken):
 
 def _classes():
     for name in (*CAUGHT, *HONEST):
-        kind = getattr(broken_files, name, None) or getattr(broken_commands, name)
+        kind = next(vars(m)[name] for m in (broken_files, broken_reading, broken_commands) if name in vars(m))
         base = _Faulty if name in ("OutageIsMissing", "SwallowsCut", "RecreatesSilently", "NeverAnswers") else Broken
         yield f"Test{name}", type(f"Test{name}", (base,), {"kind": kind})
 

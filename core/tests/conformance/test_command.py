@@ -88,6 +88,14 @@ def test_exit_codes(tmp_path, arguments, code, says):
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
 
 
+def test_without_pytest(tmp_path):
+    """Where pytest is missing, it says how to install it."""
+    code = "import sys; sys.modules['pytest'] = None; from stead.cli import main; main(['conformance', 'memory'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.returncode, "pip install 'stead[conformance]'" in done.stderr) == (2, True)
+
+
 def test_cleans_up(tmp_path):
     """A plain value is used as it is, what was there stays, and nothing is left behind."""
     (tmp_path / "work").mkdir()

@@ -1,5 +1,8 @@
 """The gate works both ways, waivers are strict, and no law can be overridden."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from stead import Capabilities
@@ -184,3 +187,43 @@ def test_laws_of_a_class_are_all_of_them():
     from stead.conformance import EnvironmentLaws
 
     assert laws_of(EnvironmentLaws) == LAWS
+
+
+def test_laws_are_short():
+    """A law is a short test: fifteen lines at most after its docstring."""
+    from stead.conformance import laws
+
+    for path in Path(laws.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                assert node.end_lineno - node.body[0].end_lineno <= 15, node.name
+
+
+def test_older_class(run_suite):
+    """A class that has only the four methods of the older contract is tried too."""
+    source = """
+class Old:
+    working_dir = "/work"
+    def __init__(self): self.files = {}
+    async def read_file(self, path):
+        return self.files[str(path)]
+    async def write_file(self, path, content):
+        self.files[str(path)] = content
+
+class TestOld(EnvironmentLaws):
+    @pytest.fixture
+    def environment(self):
+        return Old()
+"""
+    run = run_suite(source, "-k", "write_text or path_relative or life_members or read_missing_parent")
+
+    assert run.outcomes["write-text"] == run.outcomes["path-relative"] == run.outcomes["life-members"] == "held"
+    assert run.reason("read-missing-parent").startswith("KeyError")
+
+
+def test_without_hypothesis(run_suite):
+    """Where hypothesis is missing, the law that needs it is locked and says how to install it."""
+    run = run_suite(suite() + "\nimport sys\nsys.modules['hypothesis'] = None\n", "-k", "agrees_with_memory")
+
+    assert run.outcomes == {"agrees-with-memory": "locked"}
+    assert "stead[conformance]" in run.reason("agrees-with-memory")

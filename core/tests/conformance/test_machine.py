@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from broken_files import DirectoryIsMissing
+from broken_reading import DirectoryIsMissing
 from delegate import Delegate
 
 from stead.conformance.folder import Folder

@@ -10,6 +10,7 @@ from stead.conformance.kit import Kit
 from stead.conformance.law import LAW_MARK, laws_of
 from stead.conformance.laws.execute import ExecuteLaws
 from stead.conformance.laws.execute_end import EndLaws
+from stead.conformance.laws.execute_output import OutputLaws
 from stead.conformance.laws.execute_stream import ExecuteStreamLaws
 from stead.conformance.laws.life import LifeLaws
 from stead.conformance.laws.lines import LineLaws
@@ -39,6 +40,7 @@ class EnvironmentLaws(
     LineLaws,
     PathLaws,
     ExecuteLaws,
+    OutputLaws,
     EndLaws,
     ExecuteStreamLaws,
     ListingLaws,
