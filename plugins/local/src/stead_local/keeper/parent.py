@@ -93,7 +93,7 @@ class _Parent:
         except OSError:
             return b""
         for fd in fds:
-            self._fork(socket.socket(fileno=fd))
+            self._fork(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd))
         return order
 
     def _fork(self, sock: socket.socket) -> None:

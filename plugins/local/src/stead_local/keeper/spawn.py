@@ -37,7 +37,7 @@ def spawn(
     *,
     prepare: Callable[[], None] | None = None,
 ) -> int:
-    """Starts a program in a new session, in this process's working directory.
+    """Starts a program in a session of its own, in this process's working directory.
 
     Args:
         argv: Program and arguments. A name without a slash is looked up in `env`'s PATH.
@@ -53,11 +53,12 @@ def spawn(
         CannotRun: No such program, or it is not executable.
         OSError: The machine is at a limit, or the arguments are too long (E2BIG).
     """
-    forked = prepare is not None or not _can_set_session()
     denied = False
     for program in _candidates(argv[0], env.get(b"PATH", os.fsencode(os.defpath))):
         try:
-            return _fork(program, argv, env, stdio, prepare) if forked else _spawn(program, argv, env, stdio)
+            if prepare is None:
+                return _spawn(program, argv, env, stdio)
+            return _fork(program, argv, env, stdio, prepare)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError:
@@ -107,11 +108,6 @@ def _candidates(name: bytes, path: bytes) -> Iterator[bytes]:
             yield program
 
 
-def _can_set_session() -> bool:
-    # Where posix_spawn has no such flag Python says so only at the call: Linux has had it since glibc 2.26.
-    return os.uname().sysname == "Linux"
-
-
 def _spawn(program: bytes, argv: list[bytes], env: Mapping[bytes, bytes], stdio: Sequence[int]) -> int:
     return os.posix_spawn(
         program,
@@ -129,7 +125,7 @@ def _fork(
     argv: list[bytes],
     env: Mapping[bytes, bytes],
     stdio: Sequence[int],
-    prepare: Callable[[], None] | None,
+    prepare: Callable[[], None],
 ) -> int:
     import subprocess
 
@@ -137,8 +133,7 @@ def _fork(
         for number in _RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        if prepare is not None:
-            prepare()
+        prepare()
 
     process = subprocess.Popen(  # noqa: S603 - running what the caller says is the purpose
         argv,

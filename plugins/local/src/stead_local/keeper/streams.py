@@ -7,7 +7,7 @@ import os
 import struct
 import termios
 import time
-from mmap import mmap
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class Input:
 
 def new_buffer() -> mmap:
     """Scratch space for `Output`: pages that are never touched cost nothing."""
-    return mmap(-1, _PIECE)
+    return mmap(-1, _PIECE, flags=MAP_PRIVATE | MAP_ANONYMOUS)
 
 
 def _enlarge_pipe(fd: int, size: int) -> None:

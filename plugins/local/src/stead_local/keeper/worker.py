@@ -57,15 +57,15 @@ class Worker:
         self._tree = tree
         self._wake = wake
         self._shared = shared
-        self._buffer = new_buffer()
 
     def serve(self) -> None:
         """Serves until the environment is gone or a command leaves something in the background.
 
         In the latter case it looks after that until the last of it has ended, and takes no other command.
         """
+        buffer = new_buffer()
         try:
-            while (run := self._wait()) is not None:
+            while (run := self._wait(buffer)) is not None:
                 if run.start(shared=self._shared) and not run.finish():
                     break
         except Exception:  # noqa: BLE001 - whatever it is, the environment must hear of it and no process may stay
@@ -73,6 +73,7 @@ class Worker:
             self._report()
         finally:
             self.close()
+            buffer.close()
 
     def _report(self) -> None:
         import traceback
@@ -80,7 +81,7 @@ class Worker:
         failure: Failure = {"stage": "keeper", "number": 0, "text": traceback.format_exc()}
         self._channel.post(FAILURE, pack(failure))
 
-    def _wait(self) -> _Run | None:
+    def _wait(self, buffer: mmap) -> _Run | None:
         """Waits for the next request; None at the end of the connection."""
         channel = self._channel
         while True:
@@ -89,7 +90,7 @@ class Worker:
             if channel.inbox:
                 fds = channel.take_fds()
                 request = unpack_request(channel.inbox.pop(0)[1], fds)
-                return _Run(request, fds, channel, self._tree, wake=self._wake, buffer=self._buffer)
+                return _Run(request, fds, channel, self._tree, wake=self._wake, buffer=buffer)
             if channel.at_end:
                 return None
             poll = select.poll()
@@ -100,7 +101,6 @@ class Worker:
     def close(self) -> None:
         """Closes what is open here; also for the copies in a process that forked this worker."""
         self._channel.close()
-        self._buffer.close()
 
 
 class _Run:
