@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -86,7 +87,10 @@ class Client:
                 sock_read=access.timeout,
             ),
         }
-        return cls(access, filesystem, await filesystem._set_session())  # noqa: SLF001 - how gcsfs makes one on this loop
+        session = await filesystem._set_session()  # noqa: SLF001 - how gcsfs makes one on this loop
+        # It repeats PUT and DELETE by itself when a kept connection breaks: a part of an upload would come twice.
+        session._retry_connection = False  # noqa: SLF001 - there is no option for it
+        return cls(access, filesystem, session)
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -208,16 +212,26 @@ def _filesystem(access: Access) -> Any:
 
 
 def _credentials(given: Any) -> Any:
-    # Untyped: the library's functions have no annotations.
-    auth: Any = import_module("google.auth")
+    """Makes credentials out of what an option can hold.
+
+    Raises:
+        ValueError: It holds none.
+        OSError: The file cannot be read.
+        Exception: What the library raises for a key that is not complete.
+    """
+    auth, oauth2 = import_module("google.auth"), import_module("google.oauth2.credentials")
     if given is None:
         return auth.default(scopes=[_SCOPE])[0]
     if hasattr(given, "refresh"):
         return given
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        given = json.loads(given)
-    if isinstance(given, Mapping):
-        return auth.load_credentials_from_dict(dict(given), scopes=[_SCOPE])[0]
-    if os.path.exists(given):
-        return auth.load_credentials_from_file(given, scopes=[_SCOPE])[0]
-    return import_module("google.oauth2.credentials").Credentials(given)
+    if isinstance(given, str) and not given.lstrip().startswith("{"):
+        if not os.path.exists(given):
+            return oauth2.Credentials(given)
+        given = Path(given).read_text(encoding="utf-8")
+    key = json.loads(given) if isinstance(given, str) else dict(given)
+    if key.get("type") == "service_account":
+        account = import_module("google.oauth2.service_account").Credentials
+        return account.from_service_account_info(key, scopes=[_SCOPE])
+    if key.get("type") == "authorized_user":
+        return oauth2.Credentials.from_authorized_user_info(key, scopes=[_SCOPE])
+    raise ValueError("a key is of type service_account or authorized_user; others are found as default credentials")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 
 from stead.errors import SteadError, StreamInterrupted, Unavailable
+from stead_fsspec.errors import ChecksumMismatch
 from stead_fsspec.retry import Retry
 from stead_fsspec.store import Condition, Found, Upload
 from stead_gcs.client import Answer
@@ -64,6 +65,7 @@ class GcsUpload(Upload):
                 known = False
                 continue
             if answer.status != 308:
+                self._check(answer, end, last=last)
                 self._sent = end
                 return answer
             before, arrived, known = arrived, _arrived(answer), True
@@ -77,6 +79,21 @@ class GcsUpload(Upload):
             else:
                 await retry.pause(Unavailable(f"writing {self._key!r}: the service takes no more of it"))
 
+    def _check(self, answer: Answer, end: int, *, last: bool) -> None:
+        """Makes sure that the object that appeared is the one that was sent."""
+        stored = answer.data.get("crc32c")
+        if (
+            not last
+            or int(answer.data.get("size", end)) != end
+            or (stored is not None and stored != self._encoded_sum())
+        ):
+            raise ChecksumMismatch(
+                f"what the service stored at {self._key!r} is not what was sent to it; write it again"
+            )
+
+    def _encoded_sum(self) -> str:
+        return base64.b64encode(self._sum.to_bytes(4, "big")).decode()
+
     async def _put_rest(self, data: bytes, begin: int, end: int, *, last: bool) -> Answer:
         total = str(end) if last else "*"
         place = f"{begin}-{end - 1}" if data else "*"
@@ -86,7 +103,7 @@ class GcsUpload(Upload):
         headers = {"Content-Range": place}
         if last:
             # The service compares before the object appears.
-            headers["X-Goog-Hash"] = f"crc32c={base64.b64encode(self._sum.to_bytes(4, 'big')).decode()}"
+            headers["X-Goog-Hash"] = f"crc32c={self._encoded_sum()}"
         return await self._store.client.ask(
             "PUT", self._session, doing="writing", key=self._key, headers=headers, data=(data,)
         )
