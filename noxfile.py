@@ -53,7 +53,7 @@ def typing(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of the core, the local backend and the repository, against the sources."""
     install(session, *TEST_TOOLS, *LIBRARIES)
-    session.run("pytest", *(session.posargs or TESTS))
+    session.run("pytest", "-m", "not soak", *(session.posargs or TESTS))
 
 
 @nox.session
@@ -91,9 +91,9 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """The tests at full size: races, soaks and large files that CI runs at a tenth."""
+    """The tests at full size: races, soaks and large files that CI runs at a tenth, and what takes minutes."""
     install(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
-    session.run("pytest", "-m", "slow", *(session.posargs or TESTS), env=FULL)
+    session.run("pytest", "-m", "slow or soak", *(session.posargs or TESTS), env=FULL)
 
 
 @nox.session
@@ -115,4 +115,4 @@ def wheels(session: nox.Session) -> None:
     extras = CORE[CORE.index("[") :]
     session.install(*CONSTRAINTS, f"stead{extras} @ {core.as_uri()}", str(local), *TEST_TOOLS, *LIBRARIES)
     # The tests of a wheel need no second run of what takes long and does not depend on packaging.
-    session.run("pytest", "-m", "not slow", *(session.posargs or WHEEL_TESTS))
+    session.run("pytest", "-m", "not slow and not soak", *(session.posargs or WHEEL_TESTS))

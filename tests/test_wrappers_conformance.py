@@ -7,7 +7,7 @@ from stead.environments import MemoryEnvironment
 from stead.wrappers import MountsEnvironment, ScopedEnvironment, StagedEnvironment
 from stead_local import LocalEnvironment
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 class TestScoped(EnvironmentLaws):

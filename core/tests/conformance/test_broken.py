@@ -86,7 +86,7 @@ def test_caught(caught, name):
     assert list(caught[name]) == [CAUGHT[name]]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", CAUGHT)
 def test_caught_by_no_other_group(caught_by, name):
@@ -95,7 +95,7 @@ def test_caught_by_no_other_group(caught_by, name):
     assert {GROUPS[law] for law in caught_by[name]} == {GROUPS[CAUGHT[name]]}, caught_by[name]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_is_not_caught(caught_by, name):
