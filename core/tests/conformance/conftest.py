@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,15 @@ import pytest
 from stead.conformance import EnvironmentLaws
 from stead.environments import MemoryEnvironment
 """
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shared_bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets the many processes of these tests share what they compile: most of their time is the laws' asserts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+        yield
 
 
 @dataclass(frozen=True)
