@@ -123,6 +123,14 @@ def test_a_spill_has_a_record(tmp_path):
     assert Path(result.stdout_path).stat().st_mode & 0o777 == 0o600
 
 
+def test_the_record_of_an_odd_path(tmp_path):
+    """A record is JSON whatever the root is called."""
+    root = tmp_path / 'a "b"\\c\n\té'
+    result = execute(root, "echo 12345", output_limit=2)
+    record = json.loads(Path(result.stdout_path + ".json").read_text())
+    assert record["path"] == result.stdout_path == str(root / SPILL / (record["id"] + ".out"))
+
+
 def test_another_state_dir(tmp_path):
     """`state_dir` moves the spills; a `.gitignore` that is there stays."""
     (tmp_path / "var" / "state").mkdir(parents=True)
@@ -179,7 +187,9 @@ def test_a_full_disk(tmp_path):
         result = execute(tmp_path, "yes | head -c 3000000; echo end; exit 5", output_limit=100, timeout=30)
         assert (result.exit_code, result.stdout_bytes, result.timed_out) == (5, 3_000_004, False)
         assert result.spill_error.startswith(f"stdout: {os.strerror(errno.ENOSPC)}")
-        assert 0 < Path(result.stdout_path).stat().st_size < 256 << 10
+        size = Path(result.stdout_path).stat().st_size
+        record = json.loads(Path(result.stdout_path + ".json").read_text())
+        assert (record["size"], record["complete"], 0 < size < 256 << 10) == (size, False, True)
         assert result.stdout.endswith("end\n")
     finally:
         subprocess.run(["umount", tmp_path], check=True)

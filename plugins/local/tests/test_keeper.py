@@ -157,6 +157,7 @@ def test_a_parent_keeper_serves_and_ends_with_its_connection():
         "spill_root": "/",
         "spill_folders": [],
         "spill_name": "x",
+        "spill_json": "/x",
         "spill_limit": 0,
         "limits": {},
         "has_stdin": False,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import json
 import logging
 import os
 import secrets
@@ -73,6 +74,7 @@ class Commands:
         self._root = root
         self._options = CommandOptions() if options is None else options
         self._spill_folders = [*_below(root, state_dir), "spill"]
+        self._spill_json = json.dumps("/".join([root.path.rstrip("/"), *self._spill_folders, ""]))[1:-1]
         self._pool = KeeperPool()
 
     async def run(
@@ -194,6 +196,7 @@ class Commands:
             return self._root.open()
 
     def _request(self, call: _Call) -> Request:
+        name = secrets.token_hex(8)
         return Request(
             argv=call.argv,
             env=call.variables,
@@ -202,7 +205,8 @@ class Commands:
             live=call.live,
             spill_root=self._root.path,
             spill_folders=self._spill_folders,
-            spill_name=secrets.token_hex(8),
+            spill_name=name,
+            spill_json=self._spill_json + name,
             spill_limit=self._options.spill_limit,
             limits=self._options.given_limits(),
             has_stdin=bool(call.stdin),

@@ -20,6 +20,8 @@ class Request(TypedDict):
     spill_root: str
     spill_folders: list[str]
     spill_name: str
+    spill_json: str
+    """See `streams.SpillPlace`."""
     spill_limit: int
     """Bytes of each spill file."""
     limits: dict[str, int]

@@ -186,6 +186,7 @@ def _rehearse() -> None:
         "spill_root": "/",
         "spill_folders": [],
         "spill_name": "",
+        "spill_json": "",
         "spill_limit": 0,
         "limits": {},
         "has_stdin": False,

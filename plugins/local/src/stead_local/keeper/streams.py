@@ -32,12 +32,14 @@ class SpillPlace:
         root: Absolute path of a folder that exists.
         folders: The way down from it. The last but one is the state folder, which gets a `.gitignore` of `*`.
         name: File name without its suffix.
+        json_path: The path without its suffix as it stands in a JSON text.
     """
 
-    def __init__(self, root: str, folders: list[str], name: str) -> None:
+    def __init__(self, root: str, folders: list[str], name: str, json_path: str) -> None:
         self._root = root
         self._folders = folders
         self.name = name
+        self.json_path = json_path
 
     def path(self, suffix: str) -> str:
         """The absolute path of a file here."""
@@ -64,14 +66,18 @@ class SpillPlace:
 
 
 class Spill:
-    """The file that holds all of one stream; its end (disk full, limit) is an entry in the result, not an error."""
+    """The file that holds all of one stream; its end (disk full, limit) is an entry in the result, not an error.
+
+    Beside it stands a record, from before its first byte, so that whatever happens it can be found and removed.
+    """
 
     def __init__(self, place: SpillPlace, suffix: str, limit: int) -> None:
         self._place = place
         self._suffix = suffix
         self._limit = limit
-        self._folder = -1
-        self._file = -1
+        self._fds: list[int] = []
+        """Folder, record, file; empty until something is spilled."""
+        self._created = ""
         self.size = 0
         self.error: str | None = None
 
@@ -80,12 +86,12 @@ class Spill:
         if self.error is not None:
             return
         try:
-            if self._file < 0:
+            if not self._fds:
                 self._open()
             room = self._limit - self.size
             part = data[:room]
             while part:
-                written = os.write(self._file, part)
+                written = os.write(self._fds[-1], part)
                 self.size += written
                 part = part[written:]
             if len(data) > room:
@@ -94,62 +100,60 @@ class Spill:
             self.error = os.strerror(error.errno) if error.errno else str(error)
 
     def _open(self) -> None:
-        self._folder = self._place.open_folder()
+        folder = self._place.open_folder()
+        self._fds.append(folder)
+        self._created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        self._file = os.open(self._name, flags, 0o600, dir_fd=self._folder)
+        self._fds.append(os.open(self._name + ".json", flags, 0o600, dir_fd=folder))
+        self._write_record(complete=False)
+        self._fds.append(os.open(self._name, flags, 0o600, dir_fd=folder))
 
     @property
     def _name(self) -> str:
         return self._place.name + self._suffix
 
-    def keep(self, *, stream: str, total: int) -> str | None:
-        """Ends the file and writes its record beside it.
+    def _write_record(self, *, complete: bool) -> None:
+        # By hand: `json` would take a megabyte of each keeper. Over the old text, which a full disk does not prevent.
+        stream = "stdout" if self._suffix == ".out" else "stderr"
+        record = (
+            f'{{"kind": "spill", "id": "{self._place.name}", "stream": "{stream}", '
+            f'"path": "{self._place.json_path}{self._suffix}", "size": {self.size}, '
+            f'"complete": {"true" if complete else "false"}, "created": "{self._created}"}}\n'
+        ).encode()
+        os.pwrite(self._fds[1], record, 0)
+        os.ftruncate(self._fds[1], len(record))
+
+    def keep(self, total: int) -> str | None:
+        """Ends the file and completes its record.
+
+        Args:
+            total: Bytes of the stream, in the file or not.
 
         Returns:
             The file's absolute path; None if there is nothing in it.
         """
-        path = None
-        if self.size:
-            import json
-
-            path = self._place.path(self._suffix)
-            record = {
-                "kind": "spill",
-                "id": self._place.name,
-                "stream": stream,
-                "path": path,
-                "size": self.size,
-                "complete": self.size == total,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            }
-            try:
-                _write_new(self._folder, self._name + ".json", json.dumps(record).encode() + b"\n")
-            except OSError as error:
-                self.error = self.error or f"no record: {os.strerror(error.errno or 0)}"
-        else:
-            self._unlink()
+        if not self.size:
+            self.discard()
+            return None
+        try:
+            self._write_record(complete=self.size == total)
+        except OSError as error:
+            self.error = self.error or f"its record is not complete: {os.strerror(error.errno or 0)}"
         self._close()
-        return path
+        return self._place.path(self._suffix)
 
     def discard(self) -> None:
-        """Removes the file: nobody will learn its name."""
-        self._unlink()
+        """Removes file and record: nobody will learn their names."""
+        for name in (self._name, self._name + ".json") if self._fds else ():
+            try:
+                os.unlink(name, dir_fd=self._fds[0])
+            except OSError:  # the command removed it, or everything around it
+                continue
         self._close()
 
-    def _unlink(self) -> None:
-        if self._file >= 0:
-            try:
-                os.unlink(self._name, dir_fd=self._folder)
-            except FileNotFoundError:  # the command removed it
-                pass
-            except OSError as error:
-                self.error = self.error or os.strerror(error.errno or 0)
-
     def _close(self) -> None:
-        for fd in (self._file, self._folder):
-            if fd >= 0:
-                os.close(fd)
-        self._file = self._folder = -1
+        while self._fds:
+            os.close(self._fds.pop())
 
 
 class Output:

@@ -123,7 +123,9 @@ class _Run:
         self._cwd = fds.pop(0)
         stdin, self._input = Input.open(fds.pop() if request["has_stdin"] else None)
         self._stdio = [stdin]
-        place = SpillPlace(request["spill_root"], request["spill_folders"], request["spill_name"])
+        place = SpillPlace(
+            request["spill_root"], request["spill_folders"], request["spill_name"], request["spill_json"]
+        )
         for suffix, kind in ((".out", CHUNK_OUT), (".err", CHUNK_ERR)):
             reading, writing = os.pipe()
             self._stdio.append(writing)
@@ -215,9 +217,7 @@ class _Run:
                 quiet = time.monotonic() + _QUIET
 
     def _reply(self, *, timed_out: bool, gone: bool, idle: bool) -> None:
-        stdout, stderr = (
-            self._end_of(name, output) for name, output in zip(("stdout", "stderr"), self._outputs, strict=True)
-        )
+        stdout, stderr = (self._end_of(output) for output in self._outputs)
         final: Final = {
             "exit_code": 124 if timed_out or self._exit_code is None else self._exit_code,
             "timed_out": timed_out,
@@ -230,14 +230,14 @@ class _Run:
         }
         self._channel.post(FINAL, pack(final))
 
-    def _end_of(self, name: str, output: Output) -> StreamEnd:
+    def _end_of(self, output: Output) -> StreamEnd:
         """Takes leave of one stream: what comes later is read away."""
         head, tail = (b"", b"") if self._abandoned else output.shown()
         path = None
         if self._abandoned:
             output.spill.discard()  # nobody will learn its name
         else:
-            path = output.spill.keep(stream=name, total=output.total)
+            path = output.spill.keep(output.total)
         output.drop()
         return {"total": output.total, "head": head, "tail": tail, "path": path, "error": output.spill.error}
 
