@@ -227,3 +227,23 @@ def test_without_hypothesis(run_suite):
 
     assert run.outcomes == {"agrees-with-memory": "locked"}
     assert "stead[conformance]" in run.reason("agrees-with-memory")
+
+
+def test_parameters_are_environments(run_suite):
+    """A class whose fixture has parameters is reported once for each: what held with one hides no failure with another."""
+    source = """
+class Deaf(MemoryEnvironment):
+    async def write_file(self, path, content, **options):
+        return await super().write_file(path, b"", **options)
+
+class TestMine(EnvironmentLaws):
+    @pytest.fixture(params=[Deaf, MemoryEnvironment])
+    def environment(self, request):
+        return request.param()
+"""
+    run = run_suite(source, "-k", "test_write_nul")
+
+    assert {report["target"]: report["counts"]["failed"] for report in run.reports} == {
+        "TestMine[Deaf]": 1,
+        "TestMine[MemoryEnvironment]": 0,
+    }

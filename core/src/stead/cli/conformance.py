@@ -143,12 +143,13 @@ def _progress(total: int | None) -> "Iterator[Progress]":
             return
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
-            from stead.conformance.environment_laws import LAWS
-
-            task = bar.add_task("", total=total or len(LAWS))
+            task = bar.add_task("", total=total)
 
             def advance(law: str, outcome: str, reason: str) -> None:
-                bar.update(task, advance=1, description=law, refresh=True)
+                # Not before: pytest must be running when the laws are imported.
+                from stead.conformance.environment_laws import LAWS
+
+                bar.update(task, advance=1, total=total or len(LAWS), description=law, refresh=True)
                 if outcome == "failed":
                     bar.console.print(_line(law, outcome, reason))
 

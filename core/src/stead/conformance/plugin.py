@@ -42,7 +42,9 @@ class Recorder:
         law = found.get("stead_law")
         if law is None or (report.when != "call" and report.outcome == "passed"):
             return
-        where = report.nodeid.rpartition("::")[0]
+        # A class whose fixtures have parameters is one environment for each of them.
+        test, bracket, parameter = report.nodeid.partition("[")
+        where = test.rpartition("::")[0] + bracket + parameter
         self._capabilities[where] = found.get("stead_capabilities", self._capabilities.get(where, ""))
         outcome = found.get("stead_outcome", "locked" if report.skipped else "failed")
         if report.failed:
