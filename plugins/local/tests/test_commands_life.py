@@ -352,8 +352,10 @@ def test_without_a_python_trees_end(tmp_path, no_python, end):
     async def use(env):
         with pytest.warns(RuntimeWarning, match="without a keeper process"):
             await env.execute("true")
-        call = asyncio.create_task(env.execute(script, timeout=0.4 if end == "timeout" else None))
-        await asyncio.sleep(0.3)
+        call = asyncio.create_task(env.execute(script, timeout=1.5 if end == "timeout" else None))
+        assert await until(
+            lambda: len(survivors(mark)) >= 3, 5
+        )  # the tree stands: all of it has a parent to be found by
         if end == "cancel":
             call.cancel()
         if end == "close":
