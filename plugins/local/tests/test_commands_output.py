@@ -197,7 +197,8 @@ def test_a_full_disk(tmp_path):
 
 def test_a_spill_that_the_command_removes(tmp_path):
     """A command may remove everything around it while it is spilled."""
-    result = execute(tmp_path, "yes | head -c 100000; rm -rf .stead; yes | head -c 100000", output_limit=10)
+    wait = "until [ -s .stead/spill/*.out ]; do sleep 0.01; done"
+    result = execute(tmp_path, f"yes | head -c 100000; {wait}; rm -rf .stead; yes | head -c 100000", output_limit=10)
     assert (result.exit_code, result.stdout_bytes) == (0, 200_000)
     assert not (tmp_path / SPILL).exists()
 
@@ -239,6 +240,31 @@ def test_endless_output(tmp_path):
     gap, peak = report["output"].split()
     assert float(gap) < 1
     assert int(peak) < 200 << 10
+
+
+def peak_kb(pid: int) -> int:
+    """The peak resident size of a process since it was last reset."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["VmHWM"].split()[0])
+
+
+def test_much_output_takes_little_memory(tmp_path):
+    """200 MB of output: this process and the keepers grow by less than 24 MB, and every byte is in the file."""
+
+    async def use(env):
+        keeper = int((await env.execute("echo $PPID")).stdout)
+        pids = [os.getpid(), keeper]
+        for pid in pids:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        before = sum(map(peak_kb, pids))
+        result = await env.execute("head -c 200000000 /dev/zero")
+        grown = sum(map(peak_kb, pids)) - before
+        assert (result.stdout_bytes, Path(result.stdout_path).stat().st_size) == (200_000_000, 200_000_000)
+        Path(result.stdout_path).unlink()
+        return grown, (await env.execute("echo $PPID")).stdout == f"{keeper}\n"
+
+    grown, same = run(tmp_path, use)
+    assert (grown < 24 << 10, same) == (True, True)
 
 
 def test_a_background_child_does_not_hold_the_call(tmp_path):

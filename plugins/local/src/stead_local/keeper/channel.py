@@ -70,6 +70,10 @@ class Channel:
         """The socket's descriptor; -1 once closed."""
         return self.sock.fileno()
 
+    def descriptors(self) -> list[int]:
+        """The descriptors that are open here: the socket's, and those that came and were not taken."""
+        return [self.fileno(), *self._fds]
+
     def receive(self) -> None:
         """Takes what has arrived: complete frames go to `inbox`, the end of the connection to `at_end`."""
         try:

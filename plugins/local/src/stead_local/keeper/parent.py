@@ -34,6 +34,8 @@ _PATIENCE = 2 * (GRACE + KILL_PATIENCE) + 6.0
 _LAST_PATIENCE = 1.0
 """Seconds that we then spend on killing what is left, keepers too."""
 _TICK = 0.01
+_BATCH = 16
+"""Keepers that are forked in a row: their descriptors are open here meanwhile."""
 _REHEARSALS = 10  # the interpreter adapts a function in its first eight calls
 
 
@@ -44,6 +46,7 @@ def main(fd: int) -> None:
         fd: The socket to the environment.
     """
     control = socket.socket(fileno=fd)
+    control.setblocking(False)
     os.set_inheritable(fd, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Meant for the host, whose end is ours too; until then its commands need their keepers.
@@ -73,58 +76,69 @@ class _Parent:
 
     def serve(self) -> None:
         order = FORK
-        while order not in (LEAVE, b""):
+        while order == FORK:
             poll = select.poll()
             poll.register(self._wake[0], select.POLLIN)
             poll.register(self._control, select.POLLIN)
             ready = {fd for fd, _events in poll.poll(_TICK * 1000 if self._strays else None)}
             if self._control.fileno() in ready:
-                order = self._obey()
+                order, batch = self._take_orders()
+                self._fork_all(batch)
             self._reap(ready)
             if self._strays:
                 self._kill_strays()
         if order != LEAVE:
             self._wait_for_keepers()
 
-    def _obey(self) -> bytes:
-        """Carries out one order and returns it; empty at the end of the connection."""
-        try:
-            order, fds = receive_with_fds(self._control, 1)
-        except OSError:
-            return b""
-        for fd in fds:
-            self._fork(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd))
-        return order
+    def _take_orders(self) -> tuple[bytes, list[Channel]]:
+        """Takes what has been ordered; returns the last order (empty at the end) and the connections to serve.
 
-    def _fork(self, sock: socket.socket) -> None:
-        tree = SubreaperTree() if self._catches_all else GroupTree()
-        reading, writing = _pipe()
-        worker = Worker(Channel(sock), tree, wake=reading, shared=False)
-        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        try:
-            pid = os.fork()
-        except OSError as error:
-            text = f"no process for a keeper: {error}"
-            failure: Failure = {"stage": "spawn", "number": error.errno or 0, "text": text}
-            Channel(sock).post(FAILURE, pack(failure))
-            pid = -1
-        if pid == 0:
-            self._be_keeper(worker)
-        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
-        os.close(reading)
-        os.close(writing)
-        worker.close()
-        if pid > 0:
+        Their first requests are received here: after a fork each page that is written to costs a copy, so as much as
+        possible is done before a row of them, and as little as possible between them.
+        """
+        batch: list[Channel] = []
+        while len(batch) < _BATCH:
+            try:
+                order, fds = receive_with_fds(self._control, 1)
+            except BlockingIOError:
+                return FORK, batch
+            except OSError:
+                return b"", batch
+            if order != FORK:
+                return order, batch
+            for fd in fds:
+                channel = Channel(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd))
+                channel.receive()
+                batch.append(channel)
+        return FORK, batch
+
+    def _fork_all(self, batch: list[Channel]) -> None:
+        """Forks a keeper for each connection."""
+        fds = [channel.descriptors() for channel in batch]
+        for number, channel in enumerate(batch):
+            try:
+                pid = os.fork()
+            except OSError as error:
+                text = f"no process for a keeper: {error}"
+                failure: Failure = {"stage": "spawn", "number": error.errno or 0, "text": text}
+                channel.post(FAILURE, pack(failure))
+                continue
+            if pid == 0:
+                others = [fd for other in range(len(fds)) if other != number for fd in fds[other]]
+                self._be_keeper(channel, [*others, *self._wake, self._control.fileno()])
             self._keepers.add(pid)
+        for channel in batch:
+            channel.close()
 
-    def _be_keeper(self, worker: Worker) -> NoReturn:
+    def _be_keeper(self, channel: Channel, inherited: list[int]) -> NoReturn:
         status = 1
         try:
-            for fd in (self._control.fileno(), *self._wake):
+            for fd in inherited:
                 os.close(fd)
-            if self._catches_all:
-                become_subreaper()
-            worker.serve()
+            reading, writing = _pipe()
+            signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+            tree = SubreaperTree() if self._catches_all and become_subreaper() else GroupTree()
+            Worker(channel, tree, wake=reading, shared=False).serve()
             status = 0
         finally:
             os._exit(status)

@@ -72,7 +72,7 @@ class Worker:
             kill_all(self._tree, _LAST_PATIENCE)
             self._report()
         finally:
-            self.close()
+            self._channel.close()
             buffer.close()
 
     def _report(self) -> None:
@@ -97,10 +97,6 @@ class Worker:
             poll.register(channel, select.POLLIN)
             poll.poll()
             channel.receive()
-
-    def close(self) -> None:
-        """Closes what is open here; also for the copies in a process that forked this worker."""
-        self._channel.close()
 
 
 class _Run:
