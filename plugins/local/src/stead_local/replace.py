@@ -98,10 +98,10 @@ class Replacement:
 
     def _begin_at(self, place: Place) -> None:
         path, self._old = place.path.text, -1
-        if self._if_absent and place.info is not None:
-            raise error(FileExists, f"{path!r} exists already", _OPERATION, path)
         if place.path.names_directory:
             raise error(IsADirectory, f"{path!r} names a directory; give a file name", _OPERATION, path)
+        if self._if_absent and place.info is not None:
+            raise error(FileExists, f"{path!r} exists already", _OPERATION, path)
         refuse_other_than_file(place, _OPERATION)
         self._check_version(place.info)
         if place.info is not None:
