@@ -202,9 +202,9 @@ def test_listing_is_paged(near, proxy, monkeypatch):
     names = [f"{n:02}" for n in range(25)]
     call = S3Store.call
 
-    async def small_pages(self, method, *words, **arguments):
-        arguments |= {"MaxKeys": 10} if method == "list_objects_v2" else {}
-        return await call(self, method, *words, **arguments)
+    async def small_pages(self, method, request, doing):
+        more = {"MaxKeys": 10} if method == "list_objects_v2" else {}
+        return await call(self, method, {**request, **more}, doing)
 
     async def use(env):
         await asyncio.gather(*(env.write_file(f"d/{name}", b"") for name in names))

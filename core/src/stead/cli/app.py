@@ -13,12 +13,14 @@ from stead.cli import (
     config,
     conformance,
     demo,
+    doctor,
     exec,  # noqa: A004 - a file is called as its command
     ls,
     new_backend,
     offloads,
     read,
     reduce,
+    sandboxes,
     write,
 )
 from stead.cli.common import printable
@@ -67,10 +69,12 @@ app.command("exec", context_settings={"allow_interspersed_args": False})(exec.ex
 app.command("ls")(ls.ls)
 app.command("demo")(demo.demo)
 app.command("conformance")(conformance.conformance)
+app.command("doctor")(doctor.doctor)
 app.command("new-backend")(new_backend.new_backend)
 app.command("reduce")(reduce.reduce)
 app.add_typer(config.app, name="config")
 app.add_typer(offloads.app, name="offloads")
+app.add_typer(sandboxes.app, name="sandboxes")
 
 
 @app.callback()

@@ -99,6 +99,7 @@ class StoreEnvironment(Environment):
         self._store = store
         self._prefix = normal_prefix(prefix)
         self._parallel = parallel
+        self.state_dir = state_dir
         self._lines = LineReader(store, self._key(state_dir))
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
         self._parents: OrderedDict[str, None] = OrderedDict()

@@ -17,7 +17,7 @@ from yarl import URL
 from stead.errors import Unavailable
 from stead_gcs.errors import check, translated
 
-__all__ = ["Access", "Answer", "Client"]
+__all__ = ["Access", "Answer", "Client", "Request"]
 
 _GOOGLE = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -44,6 +44,20 @@ class Access:
     def base(self) -> str:
         """Where the service listens."""
         return (self.endpoint_url or _GOOGLE).rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, without credentials."""
+
+    method: str
+    url: str
+    """Without a query, or with one that the service made."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    """More of it, not encoded."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    data: Sequence[bytes] = ()
+    """The body, in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,54 +121,41 @@ class Client:
         service = "/upload/storage/v1" if upload else "/storage/v1"
         return f"{self._access.base}{service}/b/{quote(self._access.bucket, safe='')}/o"
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        data: Sequence[bytes] = (),
-    ) -> aiohttp.ClientResponse:
-        """Sends one request, and returns its answer as soon as its head is there. The caller closes it.
-
-        Args:
-            method: Of HTTP.
-            url: Without query, or with one that the service made.
-            query: More of it, not encoded.
-            headers: Besides those of credentials.
-            data: The body, in pieces.
-        """
-        named = {"Accept-Encoding": "identity", **(headers or {})}
-        size = sum(map(len, data))
+    async def send(self, request: Request) -> aiohttp.ClientResponse:
+        """Sends one request, and returns its answer as soon as its head is there. The caller closes it."""
+        headers = {"Accept-Encoding": "identity", **request.headers}
+        size = sum(map(len, request.data))
         if size:
-            named["Content-Length"] = str(size)
-        await self._authorise(named)
-        asked = dict(query or {})
+            headers["Content-Length"] = str(size)
+        await self._authorise(headers)
+        query = dict(request.query)
         if self.billed and self._access.project is not None:
-            asked["userProject"] = self._access.project
-        pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in asked.items())
-        # Encoded here and sent as it is: a library that decodes and encodes again would find another object.
-        target = URL(f"{url}{'&' if '?' in url else '?'}{pairs}" if pairs else url, encoded=True)
-        # In small pieces: one large one would be copied whole into the transport's buffer.
-        body = _pieces(data) if size else None
-        return await self._session.request(method, target, headers=named, data=body, allow_redirects=False)
+            query["userProject"] = self._access.project
+        pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query.items())
+        url = f"{request.url}{'&' if '?' in request.url else '?'}{pairs}" if pairs else request.url
+        return await self._session.request(
+            request.method,
+            # Encoded here and sent as it is: a library that decodes and encodes again would find another object.
+            URL(url, encoded=True),
+            headers=headers,
+            # In small pieces: one large one would be copied whole into the transport's buffer.
+            data=_pieces(request.data) if size else None,
+            allow_redirects=False,
+        )
 
-    async def ask(self, method: str, url: str, *, doing: str, key: str = "", **request: Any) -> Answer:
+    async def ask(self, request: Request, doing: str, key: str = "") -> Answer:
         """Sends one request and reads its answer.
 
         Args:
-            method: Of HTTP.
-            url: Without query, or with one that the service made.
+            request: The request.
             doing: For messages.
             key: For messages.
-            **request: As in `send`.
 
         Raises:
             SteadError: It was not answered, or not with success; 308 is one.
         """
         with translated(doing, self._access.bucket, key):
-            answer = await self.send(method, url, **request)
+            answer = await self.send(request)
             try:
                 body = await answer.read()
             finally:

@@ -14,7 +14,7 @@ from aiohttp import ClientResponse
 from stead.errors import AccessDenied, FileChanged, FileExists, FileMissing, SteadError, Unavailable
 from stead_fsspec.retry import retrying
 from stead_fsspec.store import Body, Checksum, Condition, Found, ObjectStore, Page, Upload
-from stead_gcs.client import Access, Answer, Client
+from stead_gcs.client import Access, Answer, Client, Request
 from stead_gcs.errors import BucketMissing, ConditionFailed, Refusal, check, translated
 from stead_gcs.upload import GcsUpload
 
@@ -90,7 +90,7 @@ class GcsStore(ObjectStore):
             query["generation"] = version.version
         with translated("reading", self._access.bucket, key):
             url = self.client.object_url(key, media=True)
-            answer = await self.client.send("GET", url, query=query, headers=headers)
+            answer = await self.client.send(Request("GET", url, query, headers))
             body = _GcsBody(self._access.bucket, key, answer)
             try:
                 if answer.status == 416:
@@ -106,7 +106,8 @@ class GcsStore(ObjectStore):
 
     async def head(self, key: str) -> Found | None:
         try:
-            answer = await self.ask("GET", self.client.object_url(key), "looking at", key, query={"fields": _FIELDS})
+            request = Request("GET", self.client.object_url(key), {"fields": _FIELDS})
+            answer = await self.ask(request, "looking at", key)
         except FileMissing:
             return None
         return found_of(answer.data)
@@ -123,7 +124,7 @@ class GcsStore(ObjectStore):
             query["pageToken"] = answer["nextPageToken"]
 
     async def _list(self, query: Mapping[str, str]) -> dict[str, Any]:
-        answer = await self.ask("GET", self.client.bucket_url(), "listing", query.get("prefix", ""), query=query)
+        answer = await self.ask(Request("GET", self.client.bucket_url(), query), "listing", query.get("prefix", ""))
         return answer.data
 
     # ---- writing ---------------------------------------------------------------------------------------------------
@@ -143,28 +144,25 @@ class GcsStore(ObjectStore):
             data,
             f"\r\n--{boundary}--\r\n".encode(),
         )
-        writing = self.ask(
+        request = Request(
             "POST",
             self.client.bucket_url(upload=True),
-            "writing",
-            key,
-            query={"uploadType": "multipart", **conditions(key, condition)},
-            headers={"Content-Type": f"multipart/related; boundary={boundary}"},
-            data=parts,
+            {"uploadType": "multipart", **conditions(key, condition)},
+            {"Content-Type": f"multipart/related; boundary={boundary}"},
+            parts,
         )
-        return await self.decided(key, condition, mark, writing)
+        return await self.decided(key, condition, mark, self.ask(request, "writing", key))
 
     async def begin(self, key: str, condition: Condition, notes: Mapping[str, str]) -> Upload:
         mark = secrets.token_hex(8)
-        answer = await self.ask(
+        request = Request(
             "POST",
             self.client.bucket_url(upload=True),
-            "writing",
-            key,
-            query={"uploadType": "resumable", **conditions(key, condition)},
-            headers={"Content-Type": "application/json; charset=UTF-8"},
-            data=(json.dumps({"name": key, "metadata": {**notes, MARK: mark}}).encode(),),
+            {"uploadType": "resumable", **conditions(key, condition)},
+            {"Content-Type": "application/json; charset=UTF-8"},
+            (json.dumps({"name": key, "metadata": {**notes, MARK: mark}}).encode(),),
         )
+        answer = await self.ask(request, "writing", key)
         return GcsUpload(self, key, condition, mark=mark, session=answer.headers["Location"])
 
     async def delete(self, key: str) -> None:
@@ -172,24 +170,22 @@ class GcsStore(ObjectStore):
         if await self.head(key) is None:
             raise FileMissing(f"deleting {key!r}: not found")
         with suppress(FileMissing):
-            await self.ask("DELETE", self.client.object_url(key), "deleting", key)
+            await self.ask(Request("DELETE", self.client.object_url(key)), "deleting", key)
 
     # ---- for this package ------------------------------------------------------------------------------------------
 
-    async def ask(self, method: str, url: str, doing: str, key: str, **request: Any) -> Answer:
+    async def ask(self, request: Request, doing: str, key: str) -> Answer:
         """Makes one request that is safe to repeat, as often as need be.
 
         Args:
-            method: Of HTTP.
-            url: Where to.
+            request: The request.
             doing: For messages.
             key: For messages.
-            **request: As in `Client.send`.
 
         Raises:
             SteadError: It failed.
         """
-        return await retrying(lambda: self.client.ask(method, url, doing=doing, key=key, **request))
+        return await retrying(lambda: self.client.ask(request, doing, key))
 
     async def decided(self, key: str, condition: Condition, mark: str, writing: Awaitable[Answer]) -> Found:
         """Waits for what makes an object appear, and says what its failure means.

@@ -10,7 +10,7 @@ from stead.errors import SteadError, StreamInterrupted, Unavailable
 from stead_fsspec.errors import ChecksumMismatch
 from stead_fsspec.retry import Retry
 from stead_fsspec.store import Condition, Found, Upload
-from stead_gcs.client import Answer
+from stead_gcs.client import Answer, Request
 
 if TYPE_CHECKING:
     from stead_gcs.files import GcsStore
@@ -48,7 +48,7 @@ class GcsUpload(Upload):
     async def abort(self) -> None:
         # The service answers 499 to a success.
         with suppress(SteadError):
-            await self._store.client.ask("DELETE", self._session, doing="aborting", key=self._key)
+            await self._store.client.ask(Request("DELETE", self._session), "aborting", self._key)
 
     async def _send(self, data: bytes, *, last: bool) -> Answer:
         begin, end = self._sent, self._sent + len(data)
@@ -104,9 +104,7 @@ class GcsUpload(Upload):
         if last:
             # The service compares before the object appears.
             headers["X-Goog-Hash"] = f"crc32c={self._encoded_sum()}"
-        return await self._store.client.ask(
-            "PUT", self._session, doing="writing", key=self._key, headers=headers, data=(data,)
-        )
+        return await self._store.client.ask(Request("PUT", self._session, {}, headers, (data,)), "writing", self._key)
 
 
 def _arrived(answer: Answer) -> int:

@@ -6,7 +6,6 @@ import zlib
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -93,7 +92,7 @@ class S3Store(ObjectStore):
 
     async def head(self, key: str) -> Found | None:
         try:
-            answer = await self.call("head_object", "looking at", key, Key=key)
+            answer = await self.call("head_object", {"Key": key}, "looking at")
         except FileMissing:
             return None
         return _found(key, answer, answer["ContentLength"])
@@ -103,7 +102,7 @@ class S3Store(ObjectStore):
         options |= {"Delimiter": "/"} if folders else {}
         options |= {} if limit is None else {"MaxKeys": limit}
         while True:
-            answer = await self.call("list_objects_v2", "listing", prefix, **options)
+            answer = await self.call("list_objects_v2", options, "listing")
             yield Page(
                 tuple(_listed(item) for item in answer.get("Contents", ())),
                 tuple(item["Prefix"] for item in answer.get("CommonPrefixes", ())),
@@ -118,20 +117,23 @@ class S3Store(ObjectStore):
         await self._probe.check(condition, "put")
         mark = secrets.token_hex(8)
         marked = {**notes, MARK: mark} if condition else dict(notes)
-        writing = self.call("put_object", "writing", key, Key=key, Body=data, Metadata=marked, **conditions(condition))
+        request = {"Key": key, "Body": data, "Metadata": marked, **conditions(condition)}
+        writing = self.call("put_object", request, "writing")
         return await self.decided(key, condition, mark, writing, size=len(data))
 
     async def begin(self, key: str, condition: Condition, notes: Mapping[str, str]) -> Upload:
         await self._probe.check(condition, "parts")
         mark = secrets.token_hex(8)
-        begin = partial(self.call, "create_multipart_upload", "writing", key, Key=key, Metadata={**notes, MARK: mark})
+        begun = {"Key": key, "Metadata": {**notes, MARK: mark}}
+        answer = None
         if self._sums_whole:
+            summed = {**begun, "ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
             try:
-                answer = await begin(ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+                answer = await self.call("create_multipart_upload", summed, "writing")
             except Unsupported:
                 self._sums_whole = False
-        if not self._sums_whole:
-            answer = await begin()
+        if answer is None:
+            answer = await self.call("create_multipart_upload", begun, "writing")
         upload_id = answer["UploadId"]
         return S3Upload(self, key, condition, mark=mark, upload_id=upload_id, summed=self._sums_whole)
 
@@ -139,26 +141,26 @@ class S3Store(ObjectStore):
         # S3 does not say whether there was anything to delete.
         if await self.head(key) is None:
             raise FileMissing(f"deleting {key!r}: not found")
-        await self.call("delete_object", "deleting", key, Key=key)
+        await self.call("delete_object", {"Key": key}, "deleting")
 
     # ---- for this package ------------------------------------------------------------------------------------------
 
-    async def call(self, method: str, doing: str, key: str, **arguments: Any) -> dict[str, Any]:
+    async def call(self, method: str, request: Mapping[str, Any], doing: str) -> dict[str, Any]:
         """Makes one request that is safe to repeat, as often as need be.
 
         Args:
             method: Of the SDK's client.
+            request: Its arguments, without the bucket.
             doing: For messages.
-            key: For messages.
-            **arguments: Of the method, without the bucket.
 
         Raises:
             SteadError: It failed.
         """
+        key = request.get("Key") or request.get("Prefix", "")
 
         async def once() -> dict[str, Any]:
             with translated(doing, self.bucket, key):
-                answer: dict[str, Any] = await getattr(self._client, method)(Bucket=self.bucket, **arguments)
+                answer: dict[str, Any] = await getattr(self._client, method)(Bucket=self.bucket, **request)
                 return answer
 
         return await retrying(once)

@@ -61,29 +61,29 @@ class Probe:
         store = self._store
         try:
             if kind == "if_absent":
-                await store.call("put_object", "probing", key, Key=key, Body=b"")
+                await store.call("put_object", {"Key": key, "Body": b""}, "probing")
             condition = {"IfNoneMatch": "*"} if kind == "if_absent" else {"IfMatch": _ETAG}
             write = self._put if way == "put" else self._parts
             return not await _succeeds(lambda: write(key, condition))
         finally:
             with suppress(SteadError):
-                await store.call("delete_object", "probing", key, Key=key)
+                await store.call("delete_object", {"Key": key}, "probing")
 
     async def _put(self, key: str, condition: dict[str, str]) -> None:
-        await self._store.call("put_object", "probing", key, Key=key, Body=b"probe", **condition)
+        await self._store.call("put_object", {"Key": key, "Body": b"probe", **condition}, "probing")
 
     async def _parts(self, key: str, condition: dict[str, str]) -> None:
         store = self._store
-        begun = await store.call("create_multipart_upload", "probing", key, Key=key)
+        begun = await store.call("create_multipart_upload", {"Key": key}, "probing")
         upload = {"Key": key, "UploadId": begun["UploadId"]}
         try:
-            part = await store.call("upload_part", "probing", key, PartNumber=1, Body=b"probe", **upload)
+            part = await store.call("upload_part", {**upload, "PartNumber": 1, "Body": b"probe"}, "probing")
             parts = [{"PartNumber": 1, **{n: v for n, v in part.items() if n == "ETag" or n.startswith("Checksum")}}]
-            whole = {"MultipartUpload": {"Parts": parts}}
-            await store.call("complete_multipart_upload", "probing", key, **upload, **whole, **condition)
+            request = {**upload, "MultipartUpload": {"Parts": parts}, **condition}
+            await store.call("complete_multipart_upload", request, "probing")
         finally:
             with suppress(SteadError):
-                await store.call("abort_multipart_upload", "probing", key, **upload)
+                await store.call("abort_multipart_upload", upload, "probing")
 
 
 async def _succeeds(write: Callable[[], Awaitable[None]]) -> bool:

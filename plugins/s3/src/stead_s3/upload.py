@@ -49,9 +49,8 @@ class S3Upload(Upload):
     async def part(self, number: int, data: bytes) -> None:
         sum_ = zlib.crc32(data)
         with_sum = {"ChecksumCRC32": _encoded(sum_)} if self._summed else {}
-        answer = await self._store.call(
-            "upload_part", "writing", self._key, PartNumber=number, Body=data, **self._upload, **with_sum
-        )
+        request = {**self._upload, "PartNumber": number, "Body": data, **with_sum}
+        answer = await self._store.call("upload_part", request, "writing")
         # The store wants each part's checksum again at the end, in the same words.
         named = {name: value for name, value in answer.items() if name == "ETag" or name.startswith("Checksum")}
         self._parts[number] = {"PartNumber": number, **named}
@@ -66,24 +65,18 @@ class S3Upload(Upload):
         for _, (sum_, length) in sorted(self._sums.items()):
             whole, size = combined(whole, sum_, length), size + length
         with_sum = {"ChecksumCRC32": _encoded(whole), "ChecksumType": "FULL_OBJECT"} if self._summed else {}
-        writing = self._store.call(
-            "complete_multipart_upload",
-            "writing",
-            self._key,
-            MultipartUpload={"Parts": [self._parts[number] for number in sorted(self._parts)]},
-            **self._upload,
-            **with_sum,
-            **conditions(self._condition),
-        )
+        parts = [self._parts[number] for number in sorted(self._parts)]
+        request = {**self._upload, "MultipartUpload": {"Parts": parts}, **with_sum, **conditions(self._condition)}
+        writing = self._store.call("complete_multipart_upload", request, "writing")
         return await self._store.decided(self._key, self._condition, self._mark, writing, size=size)
 
     async def abort(self) -> None:
         # A part that was under way may arrive after the abort and stay: AWS says to look, and to abort again.
         for _ in range(_ABORTS):
             with suppress(FileMissing):
-                await self._store.call("abort_multipart_upload", "aborting", self._key, **self._upload)
+                await self._store.call("abort_multipart_upload", self._upload, "aborting")
             try:
-                await self._store.call("list_parts", "aborting", self._key, **self._upload)
+                await self._store.call("list_parts", self._upload, "aborting")
             except SteadError:
                 return
 
