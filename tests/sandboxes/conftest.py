@@ -17,13 +17,19 @@ for name in [name for name in os.environ if name.startswith(("E2B_", "DAYTONA_")
     if name.partition("_")[0].lower() not in os.environ.get("STEAD_TEST_LIVE", ""):
         del os.environ[name]
 
-from providers import PROVIDERS, Provider
-from sandbox_servers import SandboxServer
+
+def pytest_report_header() -> str:
+    """Says on which Pythons the SDKs are tried."""
+    from pythons import pythons
+
+    return f"sandbox SDKs on Python {', '.join(sorted(pythons()))}"
 
 
 @pytest.fixture(scope="session")
 def servers():
-    """Started when first asked for, ended with the run."""
+    """Servers by the provider's name: started when first asked for, ended with the run."""
+    from sandbox_servers import SandboxServer
+
     running: dict[str, SandboxServer] = {}
 
     def get(name: str) -> SandboxServer:
@@ -36,13 +42,27 @@ def servers():
         server.__exit__()
 
 
-@pytest.fixture(params=sorted(PROVIDERS))
-def provider(request, servers) -> Provider:
-    """Each provider in turn, with a server that has forgotten what was before."""
-    server = servers(request.param)
-    server.reset()
-    yield PROVIDERS[request.param](server)
-    left = server.processes()
-    server.expire()
-    server.reset()
-    assert len(left) < 200
+@pytest.fixture
+def provider_of(servers):
+    """Providers by name, each with a server that has forgotten what was before."""
+    from providers import PROVIDERS
+
+    used = []
+
+    def get(name: str):
+        server = servers(name)
+        server.expire()
+        server.reset()
+        used.append(server)
+        return PROVIDERS[name](server)
+
+    yield get
+    for server in used:
+        server.expire()
+        server.reset()
+
+
+@pytest.fixture(params=["daytona", "e2b"])
+def provider(request, provider_of):
+    """Each provider in turn."""
+    return provider_of(request.param)

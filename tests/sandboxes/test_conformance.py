@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from providers import PROVIDERS, SCALE, Sandboxes, after
+from providers import PROVIDERS, Sandboxes, after
 
 from stead.conformance import EnvironmentLaws
 
@@ -24,8 +24,7 @@ def faults_of(provider, kind):
 class SandboxEnvironmentLaws(EnvironmentLaws):
     """The laws on a sandbox that was made for each of them."""
 
-    law_seconds = 120.0  # a write is two round trips, and some laws make thousands of them
-    large_file = int(max(64 * _MIB, 256 * _MIB * SCALE))
+    law_seconds = 300.0  # a write is two round trips, and some laws make thousands of them
     provider_name = ""
 
     @pytest.fixture

@@ -12,9 +12,6 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
-for folder in ("../servers", "../../core/src", "../../plugins/e2b/src", "../../plugins/daytona/src", "."):
-    sys.path.insert(0, str((Path(__file__).parent / folder).resolve()))
-
 from providers import PROVIDERS, Provider, after
 
 from stead.errors import EnvironmentLost, StreamInterrupted, Unavailable

@@ -156,7 +156,9 @@ class PosixLines:
         if not scanner.page_done and not at_end:
             return None
         total = known.total_lines
-        page = scanner.finish(total if total is not None or not at_end else scanner.total_lines())
+        if total is None and not scanner.page_done:
+            total = scanner.total_lines()  # it came to the end of the file
+        page = scanner.finish(total)
         self._remember(known, found, page)
         return page
 

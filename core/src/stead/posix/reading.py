@@ -7,13 +7,13 @@ fetched from the copy. The whole of a larger file is fetched as it is, and compa
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stead.environment import PathLike
 from stead.errors import FileChanged, NotADirectory, SteadError, StreamInterrupted, Unavailable, Unsupported
 from stead.paths import split_path
 from stead.posix.answers import Facts, raise_status
-from stead.posix.calls import Caller, pause_before
+from stead.posix.calls import Caller, Reply, pause_before
 
 __all__ = ["PosixReading"]
 
@@ -91,16 +91,11 @@ class _Stream:
             if self._pinned is not None and reply.status == "missing":
                 raise self._changed("was removed")
             raise_status(reply.status, backend=self._caller.backend, operation=self._operation, path=self._path)
-        (where, place, before, after, wanted, staged), data = reply.fields(6)
-        if staged:
-            self._caller.drop(staged.rpartition("/")[2])
+        piece = _piece_of(reply, probe)
+        if piece.staged:
+            self._caller.drop(piece.staged.rpartition("/")[2])
         if split_path(self._path).names_directory:
             raise self._error(NotADirectory, f"{self._path!r} ends in '/' but is a file")
-        piece = _Piece(
-            where, place, Facts.of(before), Facts.of(after or before), int(wanted), staged, data[:probe], data[probe:]
-        )
-        if where == "inline" and len(piece.data) != piece.wanted and piece.before.same_version(piece.after):
-            raise self._error(Unavailable, f"{piece.wanted} bytes were announced and {len(piece.data)} came")
         return piece
 
     def _check(self, now: Facts, probe: bytes) -> None:
@@ -130,7 +125,8 @@ class _Stream:
                 text = f"{self._path!r} ended after {self._position - start} of {piece.wanted} bytes"
                 raise self._error(StreamInterrupted, text)  # resumed below, as a broken connection is
         except (Unavailable, StreamInterrupted) as error:
-            self._failures = 1 if self._position > start else self._failures + 1
+            # Only a whole piece is progress: a connection that always breaks after some bytes is not worth going on with.
+            self._failures += 1
             if self._failures >= _TRIES or not (error.retryable or isinstance(error, StreamInterrupted)):
                 raise
             await asyncio.sleep(pause_before(self._failures, error))
@@ -157,6 +153,22 @@ class _Stream:
 
     def _error(self, kind: type[SteadError], text: str) -> SteadError:
         return kind(text, backend=self._caller.backend, operation=self._operation, path=self._path)
+
+
+def _piece_of(reply: Reply, probe: int) -> _Piece:
+    """Takes an answer apart: fields, the bytes before the offset, the piece, and what the file was afterwards."""
+    (where, place, before, wanted, staged), rest = reply.fields(5)
+    facts = Facts.of(before)
+    if where == "whole":
+        told, _, data = rest.partition(b"\n")
+        return _Piece(where, place, facts, Facts.of(told.decode()), 0, staged, b"", data)
+    end = probe + (int(wanted) if where == "inline" else 0)
+    try:
+        after = Facts.of(rest[end:].decode("ascii"))
+    except (UnicodeDecodeError, Unavailable):
+        # The file shrank while it was read, so that less came than was announced.
+        after = replace(facts, version="", size=-1)
+    return _Piece(where, place, facts, after, int(wanted), staged, rest[:probe], rest[probe:end])
 
 
 class PosixReading:

@@ -17,9 +17,9 @@ temporary=./.stead-tmp-$STEAD_UPLOAD
 mv -f -- "$new" "$temporary" 2>/dev/null || { rm -f -- "$temporary"; answer full "$place"; }
 if [ "$kind" = file ]; then
   now=$(facts "./$name")
-  owner=${now##*|} rest=${now%|*}
+  rest=${now%|*}
   mode=${rest##*|}
-  [ "$(id -u):$(id -g)" = "$owner" ] || chown "$owner" -- "$temporary" 2>/dev/null
+  [ -O "./$name" ] && [ -G "./$name" ] || chown "${now##*|}" -- "$temporary" 2>/dev/null
 else
   now=missing
   mode=$(printf %o "$((0666 & ~0$(umask)))")

@@ -1,0 +1,85 @@
+"""The SDKs' traps are none for who uses the environments: tried on every Python of 3.11 to 3.13 that has the SDKs."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from providers import PROVIDERS
+from pythons import pythons, variables
+from traps import TRAPS
+
+HERE = Path(__file__).parent
+VERSIONS = sorted(pythons())
+QUICK = ".".join(map(str, sys.version_info[:3]))
+
+
+@pytest.fixture(scope="session")
+def outcomes(servers):
+    """Runs all traps of a provider on a Python, once."""
+
+    @cache
+    def of(version: str, name: str) -> dict[str, str | None]:
+        server = servers(name)
+        server.reset()
+        ran = subprocess.run(
+            [pythons()[version], str(HERE / "traps.py"), name, server.url],
+            env=variables(),
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert ran.returncode == 0, f"the interpreter ended with {ran.returncode}: {ran.stderr[-2000:]}"
+        # What the SDKs leave behind when something is given up would be printed by asyncio.
+        assert "never retrieved" not in ran.stderr
+        return json.loads(ran.stdout.splitlines()[-1])
+
+    return of
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("trap", TRAPS)
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_trap(outcomes, version, name, trap):
+    """On that Python, that trap of that provider's SDK is not felt."""
+    assert outcomes(version, name)[trap] is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_interpreter_ends_cleanly(provider_of, name, version):
+    """A process that has run a command ends with code 0, each time: the SDK's threads do not abort it."""
+    provider = provider_of(name)
+    for _ in range(3 if version == QUICK else 1):
+        ran = subprocess.run(
+            [pythons()[version], str(HERE / "hello.py"), name, provider.server.url],
+            env=variables(),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hello\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_interpreter_ends_cleanly_each_time(provider_of, version):
+    """Twenty times with E2B, whose SDK aborted up to a quarter of them."""
+    provider = provider_of("e2b")
+    codes = [
+        subprocess.run(
+            [pythons()[version], str(HERE / "hello.py"), "e2b", provider.server.url],
+            env=variables(),
+            capture_output=True,
+            check=False,
+        ).returncode
+        for _ in range(20)
+    ]
+    assert codes == [0] * 20
