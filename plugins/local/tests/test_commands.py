@@ -355,6 +355,16 @@ def test_limits(tmp_path, command, limits, hit, code):
     assert (result.limit_hit, result.exit_code) == (hit, code)
 
 
+def test_a_limit_that_another_command_hit(tmp_path):
+    """A command that did not even start is not said to have hit the limit of the one before it."""
+
+    async def use(env):
+        first = await env.execute("kill -XCPU $$")
+        return first.limit_hit, (await env.execute(["no-such"])).limit_hit
+
+    assert run(tmp_path, use, limits={"cpu_seconds": 50}) == ("cpu_seconds", None)
+
+
 def test_the_memory_limit(tmp_path):
     """An allocation beyond the memory limit fails; the keeper and its spilling are not limited."""
     script = "x = bytearray(300_000_000)"

@@ -15,7 +15,7 @@ import warnings
 import pytest
 from commands_support import below_reaper, nothing_left, run, serial, survivors, until
 
-from stead.errors import EnvironmentClosed, Unavailable
+from stead.errors import EnvironmentClosed, EnvironmentLost, Unavailable
 from stead_local import LocalEnvironment
 from stead_local.pool import KeeperPool
 
@@ -309,6 +309,40 @@ def test_no_process_can_be_started(tmp_path, monkeypatch):
         raise OSError(24, "Too many open files")
 
     assert run(tmp_path, use) == (True, "on\n")
+
+
+def test_a_keeper_that_fails(tmp_path, monkeypatch):
+    """A fault inside a keeper is EnvironmentLost with its traceback, and the next command has another keeper."""
+
+    async def use(env):
+        with monkeypatch.context() as patch:
+            request = env._commands._request
+
+            def broken(call):
+                return {**request(call), "output_limit": "many"}
+
+            patch.setattr(env._commands, "_request", broken)
+            with pytest.raises(EnvironmentLost, match="TypeError"):
+                await env.execute("echo x")
+        return (await env.execute("echo on")).stdout
+
+    assert run(tmp_path, use) == "on\n"
+
+
+def test_a_loop_that_never_ends_its_tasks(tmp_path):
+    """An interpreter that ends while calls still wait, without cancelling them, leaves nothing and is silent."""
+    mark = serial()
+    report = below_reaper(
+        tmp_path,
+        f"""
+        loop = asyncio.new_event_loop()
+        env = LocalEnvironment(root)
+        call = loop.create_task(env.execute("sleep {mark}"))
+        loop.run_until_complete(asyncio.sleep(0.3))
+        sys.unraisablehook = print
+        """,
+    )
+    assert (report["left"], report["status"], survivors(mark)) == (0, 0, [])
 
 
 # ---- without keeper processes ------------------------------------------------------------------------------------------

@@ -195,6 +195,24 @@ def test_a_full_disk(tmp_path):
         subprocess.run(["umount", tmp_path], check=True)
 
 
+def test_a_write_that_fails_midway(tmp_path):
+    """Where the system refuses to let the file grow (here by a limit of the host), the command goes on too."""
+    report = below_reaper(
+        tmp_path,
+        """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        async def main():
+            async with LocalEnvironment(root) as env:
+                result = await env.execute("yes | head -c 3000000; echo end; exit 5", output_limit=100, timeout=30)
+            print(result.exit_code, result.stdout_bytes, os.path.getsize(result.stdout_path), result.spill_error)
+            print(result.stdout.endswith("end\\n"))
+        asyncio.run(main())
+        """,
+    )
+    assert report["output"] == f"5 3000004 100000 stdout: {os.strerror(errno.EFBIG)}\nTrue", report["errors"]
+
+
 def test_a_spill_that_the_command_removes(tmp_path):
     """A command may remove everything around it while it is spilled."""
     wait = "until [ -s .stead/spill/*.out ]; do sleep 0.01; done"

@@ -1,12 +1,11 @@
 """What `execute` refuses before anything starts."""
 
 import math
-import sys
 
 import pytest
 from commands_support import execute, run
 
-from stead.errors import ConfigError, Unsupported
+from stead.errors import ConfigError
 from stead_local import LocalEnvironment
 
 
@@ -123,10 +122,3 @@ def test_options(tmp_path, options, error):
     with pytest.raises(error):
         LocalEnvironment(tmp_path / "new", **options)
     assert not (tmp_path / "new").exists()
-
-
-def test_windows_is_refused(tmp_path, monkeypatch):
-    """On Windows commands are refused clearly, before anything else is tried."""
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(Unsupported, match="Windows"):
-        execute(tmp_path, "true")

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import secrets
-import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Literal, NoReturn
 
 from stead.command_input import check_variables, command_words, output_limit, stdin_bytes, timeout_seconds
 from stead.environment import PathLike
-from stead.errors import ConfigError, EnvironmentClosed, EnvironmentLost, Unavailable, Unsupported
+from stead.errors import ConfigError, EnvironmentClosed, EnvironmentLost, Unavailable
 from stead.results import ExecutionResult, OutputChunk
 from stead_local.command_options import CommandOptions
 from stead_local.command_result import to_result
@@ -130,7 +129,6 @@ class Commands:
         output_limit: int | None,
         live: bool,
     ) -> _Call:
-        _refuse_windows()
         return _Call(
             argv=[_encoded(word) for word in command_words(command, self._options.shell)],
             variables=self._variables(cwd) | {_encoded(k): _encoded(v) for k, v in check_variables(env).items()},
@@ -238,8 +236,12 @@ class Commands:
         """Reads a keeper's last frame and takes the keeper back."""
         kind, payload = frame
         if kind == FAILURE:
-            self._pool.give_back(keeper, idle=True)
-            _raise_failure(unpack(payload), call)
+            failure: Failure = unpack(payload)
+            if _lives_on(failure):
+                self._pool.give_back(keeper, idle=True)
+            else:
+                self._pool.drop(keeper)
+            _raise_failure(failure, call)
         final: Final = unpack(payload)
         if not final["gone"]:
             _log.warning("a process of a command withstands its end (another user's?); `close()` tries again")
@@ -270,9 +272,14 @@ def _encoded(text: str) -> bytes:
 async def _idle_at_end(keeper: Keeper) -> bool:
     """Waits for the end of a killed command; returns whether the keeper can take another."""
     while (frame := await keeper.frame()) is not None:
-        if frame[0] == FAILURE or (frame[0] == FINAL and unpack(frame[1])["idle"]):
+        kind, payload = frame
+        if (kind == FINAL and unpack(payload)["idle"]) or (kind == FAILURE and _lives_on(unpack(payload))):
             return True
     return False
+
+
+def _lives_on(failure: Failure) -> bool:
+    return failure["stage"] in ("cwd", "spawn")
 
 
 async def _uninterrupted(waiting: Coroutine[None, None, bool], limit: float) -> bool | None:
@@ -351,12 +358,3 @@ def _lost(what: str) -> EnvironmentLost:
     return EnvironmentLost(
         f"{what}; the command may have run. The environment goes on", backend=BACKEND, operation="execute"
     )
-
-
-def _refuse_windows() -> None:
-    if sys.platform == "win32":
-        raise Unsupported(
-            "the local backend runs no commands on Windows; use WSL or a sandbox backend",
-            backend=BACKEND,
-            operation="execute",
-        )

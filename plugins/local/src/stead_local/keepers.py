@@ -18,6 +18,7 @@ from stead_local.variables import host_variables
 __all__ = ["Keeper", "ParentKeeper", "find_python"]
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper", "__main__.py")
+_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*$", re.IGNORECASE)
 _LIBRARY_PATHS = (b"LD_LIBRARY_PATH", b"DYLD_LIBRARY_PATH", b"DYLD_FALLBACK_LIBRARY_PATH")
 
 
@@ -118,7 +119,7 @@ class Keeper:
         self._channel.close()
 
     def forget(self) -> None:
-        """Closes the socket alone, in a forked child: the event loop is still shared with the parent."""
+        """Closes the socket alone, where the event loop must not be touched: it is over, or shared after a fork."""
         self._channel.close()
 
 
@@ -214,6 +215,6 @@ def find_python() -> str | None:
     # In an application that embeds Python, sys.executable is that application: it must not be started again.
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for path in (sys.executable, os.path.join(sys.base_exec_prefix, "bin", version)):
-        if path and re.match(r"(python|pypy)[\d.]*[a-z]*$", os.path.basename(path)) and os.access(path, os.X_OK):
+        if path and _PYTHON.match(os.path.basename(path)) and os.access(path, os.X_OK):
             return path
     return None

@@ -40,7 +40,7 @@ class _Held(NamedTuple):
     def abandon(self) -> None:
         """For an environment that was never closed: ends everything, without waiting."""
         for keeper in (*self.idle, *self.busy, *self.looking_after):
-            keeper.close()
+            keeper.forget()
         for parent in self.parents:
             parent.abandon()
 
@@ -155,7 +155,7 @@ class KeeperPool:
         """Takes a keeper back after a command has ended.
 
         Args:
-            keeper: From `take`.
+            keeper: From `ask`.
             idle: Whether nothing of the command is left.
         """
         held = self._held

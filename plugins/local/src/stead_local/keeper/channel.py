@@ -147,6 +147,7 @@ class Channel:
         for fd in self.take_fds():
             os.close(fd)
         self.sock.close()
+        self.at_end = True
 
 
 def receive_with_fds(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:

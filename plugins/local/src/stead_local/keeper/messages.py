@@ -61,7 +61,8 @@ class Failure(TypedDict):
     """Why the command did not start."""
 
     stage: str
-    """`cwd`, `spawn`, or `keeper` (a fault of ours; the command may have run)."""
+    """`cwd`, `spawn`, `fork` (no keeper could be made), or `keeper` (a fault of ours; the command may have run). After
+    the last two the keeper is gone."""
     number: int
     """The system's error number, or 0."""
     text: str

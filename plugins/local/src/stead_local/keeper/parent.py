@@ -120,7 +120,7 @@ class _Parent:
                 pid = os.fork()
             except OSError as error:
                 text = f"no process for a keeper: {error}"
-                failure: Failure = {"stage": "spawn", "number": error.errno or 0, "text": text}
+                failure: Failure = {"stage": "fork", "number": error.errno or 0, "text": text}
                 channel.post(FAILURE, pack(failure))
                 continue
             if pid == 0:

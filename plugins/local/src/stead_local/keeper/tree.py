@@ -51,10 +51,15 @@ class Tree:
         """Most processor time of one of those, its own children included."""
         self._main = 0
 
+    def reset(self) -> None:
+        """Forgets the last command."""
+        self.status = None
+        self.fatal_signals, self.cpu_seconds = set(), 0.0
+
     def begin(self, pid: int) -> None:
         """Starts to follow a command that was just started."""
-        self._main, self.status, self.empty = pid, None, False
-        self.fatal_signals, self.cpu_seconds = set(), 0.0
+        self.reset()
+        self._main, self.empty = pid, False
 
     def reap(self) -> None:
         """Collects what has ended, and sets the attributes."""

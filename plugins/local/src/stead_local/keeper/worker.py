@@ -146,6 +146,7 @@ class _Run:
         if request["timeout"] is not None:
             self._deadline = self._started + request["timeout"]
         stage = "cwd"
+        self._tree.reset()
         try:
             if not shared:
                 os.fchdir(self._cwd)
