@@ -74,7 +74,7 @@ class Tree:
         raise NotImplementedError
 
     def is_busy(self) -> bool:
-        """Whether a child is at work at this moment, rather than waiting for something."""
+        """Whether a descendant is at work at this moment, rather than waiting for something."""
         return False
 
     def _note(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
@@ -151,8 +151,7 @@ class SubreaperTree(Tree):
             self._note(pid, status, usage)
 
     def is_busy(self) -> bool:
-        found = (_process(pid) for pid in children())
-        return any(process is not None and process.state in (b"R", b"D") for process in found)
+        return any(process.state in (b"R", b"D") for process in _descendants(process_table(), {os.getpid()}))
 
     def terminate(self) -> None:
         below = list(_descendants(process_table(), {os.getpid()}))

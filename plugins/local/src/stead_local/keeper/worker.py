@@ -31,8 +31,8 @@ _LAST_PATIENCE = 5.0
 """Seconds of killing after the environment is gone."""
 _QUIET = 0.05
 _DRAIN = 0.5
-"""After the command's own end its pipes are read until they were quiet for `_QUIET` seconds and no child is at work, at
-most for `_DRAIN`: the last lines of a `tee` or a process substitution come from children that end a moment later."""
+"""After the command's own end its pipes are read until they were quiet for `_QUIET` seconds and nothing of it is at work,
+at most for `_DRAIN`: the last lines of a `tee` or a process substitution come from children that end a moment later."""
 _LIVE_BACKLOG = 256 << 10
 """Bytes of live output that wait for a slow reader before the command's pipes are left to fill up."""
 _TICK = 0.01
