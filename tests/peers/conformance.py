@@ -28,13 +28,17 @@ class Peer:
     title: str
     distribution: str
     factory: str
+    emulated: frozenset[str] = frozenset()
+    """Laws about what the other side does not have, and the adapter spells in the shell text."""
 
 
+CWD = frozenset({"execute-cwd", "execute-cwd-wrong"})
+VARIABLES = frozenset({"execute-variables", "execute-variables-wrong"})
 PEERS = (
-    Peer("ADK LocalEnvironment", "google-adk", "adk_local"),
-    Peer("deepagents LocalShellBackend", "deepagents", "deepagents_shell"),
+    Peer("ADK LocalEnvironment", "google-adk", "adk_local", CWD | VARIABLES),
+    Peer("deepagents LocalShellBackend", "deepagents", "deepagents_shell", CWD | VARIABLES),
     Peer("deepagents FilesystemBackend", "deepagents", "deepagents_files"),
-    Peer("Pydantic AI LocalWorkspaceBackend", "pydantic-ai-slim", "pydantic_ai_local"),
+    Peer("Pydantic AI LocalWorkspaceBackend", "pydantic-ai-slim", "pydantic_ai_local", CWD),
     Peer("fsspec LocalFileSystem", "fsspec", "fsspec_local"),
     Peer("fsspec MemoryFileSystem", "fsspec", "fsspec_memory"),
 )
@@ -47,7 +51,8 @@ other libraries, through the adapters of `stead.conformance.adapters`. An adapte
 environments were written for contracts of their own, so a law that one does not hold is a difference to this contract,
 which may be just what its makers want; the table is here so that nobody has to guess.
 
-`held`: the law holds. `not offered`: it needs an argument that the other side does not have, such as stdin.
+`held`: the law holds. `not offered`: it needs an argument that the other side does not have, such as stdin, or is about
+one that the adapter spells in the shell text because the other side does not have it, such as a command's directory.
 `unsupported`: it needs an operation that the other side does not have. `not claimed`: it is about a quality that the
 other side does not promise. `locked`: it could not be tried. `failed`: it does not hold.
 """
@@ -96,7 +101,7 @@ def render(found: dict[Peer, dict]) -> str:
     outcomes = ("held", "failed", "not offered", "unsupported", "unclaimed", "locked")
     lines = [INTRO, "| environment | version | " + " | ".join(_shown(name) for name in outcomes) + " |"]
     lines.append("|---" * (len(outcomes) + 2) + "|")
-    ways = {peer: {v["law"]: _outcome(v) for v in report["verdicts"]} for peer, report in found.items()}
+    ways = {peer: {v["law"]: _outcome(peer, v) for v in report["verdicts"]} for peer, report in found.items()}
     for peer, laws in ways.items():
         counts = [str(list(laws.values()).count(name)) for name in outcomes]
         lines.append(f"| {peer.title} | {peer.distribution} {_version(peer)} | {' | '.join(counts)} |")
@@ -113,14 +118,16 @@ def render(found: dict[Peer, dict]) -> str:
     lines += ["", "## What was seen", ""]
     for peer, report in found.items():
         lines += [f"### {peer.title}", ""]
-        lines += [f"- `{v['law']}`: {_first_line(v['reason'])}" for v in report["verdicts"] if _outcome(v) == "failed"]
+        lines += [
+            f"- `{v['law']}`: {_first_line(v['reason'])}" for v in report["verdicts"] if _outcome(peer, v) == "failed"
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
-def _outcome(verdict: dict) -> str:
-    not_offered = verdict["outcome"] == "failed" and verdict["reason"].startswith("Unsupported")
-    return "not offered" if not_offered else verdict["outcome"]
+def _outcome(peer: Peer, verdict: dict) -> str:
+    lacking = verdict["reason"].startswith("Unsupported") or verdict["law"] in peer.emulated
+    return "not offered" if verdict["outcome"] == "failed" and lacking else verdict["outcome"]
 
 
 def _shown(outcome: str) -> str:

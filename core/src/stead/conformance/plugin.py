@@ -96,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the recorder, and refuses a run of the suite without a target."""
+    rewrite_asserts()  # once more: a module that was imported before this run has not told this run
     recorder = Recorder(strict=config.getoption("stead_strict"))
     config.stash[_KEY] = recorder
     config.pluginmanager.register(recorder, "stead-recorder")

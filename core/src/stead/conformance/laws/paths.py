@@ -243,5 +243,3 @@ async def _all_refuse(env: Environment, path: str) -> None:
     if env.capabilities.list_files:
         async with aclosing(env.list_files(path)) as entries:
             await _outside(anext(entries))
-    if env.capabilities.execute:
-        await _outside(env.execute("true", cwd=path))
