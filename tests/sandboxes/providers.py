@@ -53,6 +53,10 @@ class Provider:
         """Returns the options by which a sandbox lives so long."""
         raise NotImplementedError
 
+    def variables(self) -> dict[str, str]:
+        """Returns the options by which the server is reached, as text."""
+        raise NotImplementedError
+
     def made(self, *, folder: str = "work") -> "Made":
         """Makes a sandbox, so that its folder is known before an environment starts."""
         return Made(self, folder)
@@ -146,6 +150,9 @@ class E2B(Provider):
     def lifetime(self, seconds: float) -> dict[str, Any]:
         return {"timeout": seconds}
 
+    def variables(self) -> dict[str, str]:
+        return {"api_key": self.key, "api_url": self.server.url, "sandbox_url": self.server.url}
+
 
 class Daytona(Provider):
     """Daytona, through the package `daytona`."""
@@ -173,6 +180,9 @@ class Daytona(Provider):
         self.minute = float(seconds)
         self.server.ask("minute", {"seconds": self.minute})
         return {"auto_stop": 1}
+
+    def variables(self) -> dict[str, str]:
+        return {"api_key": self.key, "api_url": f"{self.server.url}/api", "target": "us"}
 
 
 PROVIDERS: dict[str, type[Provider]] = {"e2b": E2B, "daytona": Daytona}

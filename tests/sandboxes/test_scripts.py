@@ -134,7 +134,6 @@ def lives(pid):
 
 def test_no_answer_is_an_error(tmp_path, monkeypatch):
     """A machine whose answers are swallowed, or broken in the middle, is Unavailable: never an empty file or a success."""
-
     monkeypatch.setattr("stead.posix.calls.pause_before", lambda attempt, error: 0.01)
 
     async def use() -> None:

@@ -276,6 +276,7 @@ class Toolbox:
             raise Refused(400, "command is required", "BAD_REQUEST")
         if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int)):
             raise Refused(400, "timeout must be an integer", "BAD_REQUEST")
+        self.host.longest_command = max(self.host.longest_command, len(body["command"]))
         fault = request["fault"]
         if fault is not None and fault.kind == "execution_timeout":
             raise Refused(408, "command execution timeout", "PROCESS_EXECUTION_TIMEOUT")

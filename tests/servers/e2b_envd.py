@@ -223,6 +223,7 @@ class Envd:
             config = message.get("process", {})
             if config.keys() - {"cmd", "args", "envs", "cwd"}:
                 raise ConnectError("invalid_argument", f"unknown field in {sorted(config)}")
+            self.host.longest_command = max(self.host.longest_command, *map(len, config.get("args", [])), 0)
             cwd = self._path(sandbox, config.get("cwd", ""))
             if not os.path.isdir(cwd):
                 raise ConnectError("invalid_argument", f"cwd '{cwd}' does not exist")

@@ -135,6 +135,8 @@ class Host:
         self.sent = self.received = 0
         self.open_streams = 0
         self.minute = 60.0
+        self.longest_command = 0
+        self.struck = 0
         self.created: list[dict[str, Any]] = []
         self._marks = iter(range(FIRST_MARK + 1000 * (os.getpid() % 300), 819_200))
 
@@ -175,8 +177,10 @@ class Host:
         if self.chaos is not None and not scope:
             dice, chance, kinds = self.chaos
             if dice.random() < chance:
-                chosen = Fault(dice.choice(kinds))
-                return chosen if chosen.takes(what) else None
+                fitting = [kind for kind in kinds if re.search(kind["route"], what)]
+                if fitting:
+                    self.struck += 1
+                    return Fault(dice.choice(fitting))
         return None
 
     async def expire(self) -> None:
@@ -363,7 +367,7 @@ def _act(host: Host, action: str, given: Any) -> None:
     elif action == "reset":
         host.minute = 60.0
         host.faults, host.chaos, host.calls, host.created = [], None, {}, []
-        host.sent = host.received = 0
+        host.sent = host.received = host.longest_command = host.struck = 0
     elif action != "state":
         raise web.HTTPNotFound
 
@@ -391,6 +395,8 @@ def _state(host: Host) -> dict[str, Any]:
         "sent": host.sent,
         "received": host.received,
         "open_streams": host.open_streams,
+        "struck": host.struck,
+        "longest_command": host.longest_command,
         "faults": [fault.spec for fault in host.faults if fault.left],
     }
 
