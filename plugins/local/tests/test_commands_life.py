@@ -387,9 +387,8 @@ def test_without_a_python_trees_end(tmp_path, no_python, end):
         with pytest.warns(RuntimeWarning, match="without a keeper process"):
             await env.execute("true")
         call = asyncio.create_task(env.execute(script, timeout=1.5 if end == "timeout" else None))
-        assert await until(
-            lambda: len(survivors(mark)) >= 3, 5
-        )  # the tree stands: all of it has a parent to be found by
+        # The tree must stand: what is forked while it is ended may have no parent by which it could be found.
+        assert await until(lambda: sum(line.startswith("sleep") for line in survivors(mark)) == 3)
         if end == "cancel":
             call.cancel()
         if end == "close":
