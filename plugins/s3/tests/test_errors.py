@@ -410,7 +410,7 @@ def test_errors_pickle(place):
 def test_no_commands(place):
     """`execute` is refused at once, without a request, and says how to get both."""
     env = S3Environment(**place)
-    with pytest.raises(NotImplementedError, match=r"stead\.wrappers\.mounts"):
+    with pytest.raises(NotImplementedError, match=r"stead\.wrappers\.MountsEnvironment"):
         asyncio.run(env.execute("true"))
-    with pytest.raises(NotImplementedError, match=r"stead\.wrappers\.staged"):
+    with pytest.raises(NotImplementedError, match=r"stead\.wrappers\.StagedEnvironment"):
         env.execute_stream("true")

@@ -384,7 +384,7 @@ class StoreEnvironment(Environment):
             return super()._unsupported(operation)
         return Unsupported(
             f"{self!r} stores files and runs no commands; put it together with an environment that does: "
-            "stead.wrappers.mounts for one namespace, stead.wrappers.staged to copy files in and changed ones back",
+            "stead.wrappers.MountsEnvironment for one namespace, stead.wrappers.StagedEnvironment to run on a copy of the files",
             operation=operation,
         )
 

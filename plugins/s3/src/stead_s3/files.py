@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import zlib
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from stead_fsspec.store import Body, Checksum, Condition, Found, ObjectStore, Pa
 from stead_s3.client import Access, close_client, make_client
 from stead_s3.errors import ConditionFailed, UploadGone, code_of, translated
 from stead_s3.probe import Probe
+from stead_s3.sums import crc32
 from stead_s3.upload import S3Upload
 
 __all__ = ["MARK", "S3Store", "conditions"]
@@ -237,6 +237,10 @@ class _S3Body(Body):
         self._bucket = bucket
         self._key = key
         self._stream = answer["Body"]
+        # The SDK keeps 64 KiB before it stops the connection, and starts it again for each: that is a quarter of the cost.
+        content = self._stream.raw_stream.content
+        if hasattr(content, "_high_water"):
+            content._low_water, content._high_water = _READ, 2 * _READ  # noqa: SLF001 - aiohttp's own option, out of reach here
         size = answer["ContentLength"]
         if answer.get("ContentRange"):
             # `bytes 5-9/100`: where the part begins, and how much there is in all.
@@ -246,9 +250,7 @@ class _S3Body(Body):
         stored = answer.get("ChecksumCRC32")
         # A dash and a number after it say that it sums up the sums of parts, not the bytes.
         if stored and "-" not in stored:
-            self.checksum = Checksum(
-                int.from_bytes(b64decode(stored), "big"), lambda sum_, data: zlib.crc32(data, sum_)
-            )
+            self.checksum = Checksum(int.from_bytes(b64decode(stored), "big"), lambda sum_, data: crc32(data, sum_))
 
     async def read(self) -> bytes:
         with translated("reading", self._bucket, self._key):

@@ -1,8 +1,14 @@
-"""CRC32 sums of parts put together to the sum of the whole, without the bytes (as in zlib's `crc32_combine`)."""
+"""CRC32 sums, and those of parts put together to that of the whole without the bytes (as zlib's `crc32_combine`)."""
 
 from functools import cache
 
-__all__ = ["combined"]
+try:
+    # With SIMD, a third of the cost of summing, which is a quarter of that of reading: `stead-s3[fast]`.
+    from zlib_ng.zlib_ng import crc32
+except ImportError:
+    from zlib import crc32
+
+__all__ = ["combined", "crc32"]
 
 _POLYNOMIAL = 0xEDB88320
 _ONE = 1 << 31

@@ -1,13 +1,12 @@
 """Writing an object of a bucket in parts."""
 
-import zlib
 from base64 import b64encode
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stead.errors import FileMissing, SteadError
 from stead_fsspec.store import Condition, Found, Upload
-from stead_s3.sums import combined
+from stead_s3.sums import combined, crc32
 
 if TYPE_CHECKING:
     from stead_s3.files import S3Store
@@ -47,7 +46,7 @@ class S3Upload(Upload):
         self._sums: dict[int, tuple[int, int]] = {}
 
     async def part(self, number: int, data: bytes) -> None:
-        sum_ = zlib.crc32(data)
+        sum_ = crc32(data)
         with_sum = {"ChecksumCRC32": _encoded(sum_)} if self._summed else {}
         request = {**self._upload, "PartNumber": number, "Body": data, **with_sum}
         answer = await self._store.call("upload_part", request, "writing")
