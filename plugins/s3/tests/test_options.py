@@ -1,6 +1,7 @@
 """Options, from code and from files; secrets stay unseen; life and death of an environment."""
 
 import asyncio
+import json
 import pickle
 import subprocess
 import sys
@@ -117,6 +118,43 @@ def test_one_for_each_loop(place):
         return await asyncio.gather(*(asyncio.to_thread(run, place, use) for _ in range(3)))
 
     assert asyncio.run(in_threads()) == [b"x"] * 3
+
+
+_FORK = """
+import asyncio, json, os, sys
+from stead.errors import SteadError
+from stead_s3 import S3Environment
+
+async def child(env):
+    try:
+        await asyncio.wait_for(env.read_file("a"), 10)
+    except SteadError as error:
+        print("child:", error.message, flush=True)
+
+async def main():
+    async with S3Environment(**json.loads(sys.argv[1])) as env:
+        await env.write_file("a", "x")
+        await asyncio.to_thread(fork, env)
+        print("parent:", await env.read_file("a"), flush=True)
+
+def fork(env):
+    process = os.fork()
+    if process == 0:
+        asyncio.run(child(env))
+        os._exit(0)
+    os.waitpid(process, 0)
+
+asyncio.run(main())
+"""
+
+
+def test_a_fork_is_refused(place):
+    """A process that was forked cannot use its parent's connections, and is told so; the parent goes on."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK, json.dumps(place)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    told = done.stdout.splitlines()
+    assert "another event loop" in told[0]
+    assert told[1] == "parent: b'x'"
 
 
 def test_start_does_not_block_the_loop(place):

@@ -235,6 +235,24 @@ def test_parallel_ranges(near, proxy, parallel):
     run({**near, "parallel": parallel}, use)
 
 
+def test_parallel_ranges_are_one_version(near, door):
+    """Ranges of an object that is replaced while they are fetched are never put together: FileChanged."""
+    old, new = b"old " * (8 * _MIB), b"new " * (8 * _MIB)
+
+    async def use(env):
+        await env.write_file("a", old)
+        found = []
+        with pytest.raises(FileChanged):
+            async with aclosing(env.read_file_stream("a")) as chunks:
+                async for chunk in chunks:
+                    if not found:
+                        door.write("a", new)
+                    found.append(chunk)
+        assert old.startswith(b"".join(found))
+
+    run({**near, "parallel": 2}, use)
+
+
 def test_streaming_needs_little_memory(seaweed, scale):
     """A large object streams in less than 16 MB above what the environment needs, by the kernel's count."""
     mebibytes = int(512 * scale)
