@@ -1,4 +1,8 @@
-"""The documentation is true: its commands are those of CI, its examples run."""
+"""The documentation is true: its commands are those of CI, its examples run.
+
+A block marked `python` is a whole program that needs nothing but the installed packages: it runs here. A block marked `py`
+needs a sandbox in a cloud: `tests/sandboxes` runs it against a server of this machine.
+"""
 
 import re
 import subprocess

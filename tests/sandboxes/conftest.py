@@ -18,11 +18,19 @@ for name in [name for name in os.environ if name.startswith(("E2B_", "DAYTONA_")
         del os.environ[name]
 
 
-def pytest_report_header() -> str:
-    """Says on which Pythons the SDKs are tried."""
-    from pythons import pythons
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks the laws as slow that are not of the quick run."""
+    spec = getattr(getattr(item, "function", None), "__stead_law__", None)
+    quick = getattr(getattr(item, "cls", None), "quick", None)
+    if spec is not None and quick is not None and spec.id not in quick:
+        item.add_marker(pytest.mark.slow)
 
-    return f"sandbox SDKs on Python {', '.join(sorted(pythons()))}"
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Says on which Pythons the SDKs were tried, and which could not be: also in a quiet run."""
+    from pythons import told
+
+    terminalreporter.write_line(told())
 
 
 @pytest.fixture(scope="session")

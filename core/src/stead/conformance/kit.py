@@ -145,7 +145,9 @@ class Kit:
         if spec.imports is not None:
             with suppress(ModuleNotFoundError):
                 import_module(spec.imports)
-        alone = (spec.measured and not can_reset()) or (spec.permissions and passes_over_permissions())
+        # An isolated environment has users of its own; and an SDK with threads does not survive a fork.
+        as_root = env.capabilities.isolation == "none" and passes_over_permissions()
+        alone = (spec.measured and not can_reset()) or (spec.permissions and as_root)
         return self._try_in_child(spec, step, env, here) if alone else self._attempt(step, env, here)
 
     def _attempt(self, step: Callable[[], Awaitable[None]], env: Environment, here: Folder) -> Went:

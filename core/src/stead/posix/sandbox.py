@@ -244,11 +244,10 @@ class SandboxEnvironment(PosixEnvironment):
         policy = self._life.on_close or ("kill" if self._made_here else "keep")
         try:
             await self._detach(stop=policy != "kill" and self._lost is None)
-            if self._sandbox is not None and self._lost is None:
-                if policy == "kill":
-                    await _let_go(self._sandbox.kill)
-                elif policy == "pause":
-                    await _let_go(self._sandbox.pause)
+            if self._sandbox is not None and policy == "kill":
+                await _let_go(self._sandbox.kill)  # also one that is lost: it may only have been paused
+            elif self._sandbox is not None and policy == "pause" and self._lost is None:
+                await _let_go(self._sandbox.pause)
         finally:
             if self._provider is not None:
                 await self._provider.close()
