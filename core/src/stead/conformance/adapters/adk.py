@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from stead.capabilities import Capabilities
@@ -33,11 +32,11 @@ class AdkEnvironment(Peer):
         text = os.fspath(path)
         await self._ready()
         with translated("read_file", text):
-            data: bytes = await self._environment.read_file(Path(text))
+            data: bytes = await self._environment.read_file(text)
         return data
 
     async def _write(self, path: str, data: str | bytes) -> None:
-        await self._environment.write_file(Path(path), data)
+        await self._environment.write_file(path, data)
 
     async def execute(
         self,

@@ -1,5 +1,6 @@
 """What all adapters share: the working directory, errors by table, and commands spelled for a shell."""
 
+import errno
 import os
 import shlex
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from stead.errors import (
     AccessDenied,
     FileExists,
     FileMissing,
+    InvalidPath,
     IsADirectory,
     NotADirectory,
     PathOutsideRoot,
@@ -30,7 +32,17 @@ _TABLE: tuple[tuple[type[Exception], type[SteadError]], ...] = (
     (FileExistsError, FileExists),
     (PermissionError, AccessDenied),
 )
-_OUTSIDE = ("escape", "outside", "traversal")
+_NUMBERS: dict[int | None, type[SteadError]] = {errno.ENAMETOOLONG: InvalidPath, errno.ELOOP: InvalidPath}
+# Where the kind of the error does not say what is meant, its text does.
+_WORDS: tuple[tuple[str, type[SteadError]], ...] = (
+    ("escape", PathOutsideRoot),
+    ("outside", PathOutsideRoot),
+    ("traversal", PathOutsideRoot),
+    ("workspace root", PathOutsideRoot),
+    ("null byte", InvalidPath),
+    ("must be absolute", InvalidPath),
+    ("not a regular file", Unsupported),
+)
 
 
 class Peer(Environment):
@@ -78,7 +90,10 @@ class Peer(Environment):
             yield entry
 
     def _absolute(self, path: PathLike) -> str:
-        return str(self._working_dir / os.fspath(path))
+        """Joins; what a slash at the end, or no name at all, means is for the other side to say."""
+        text = os.fspath(path)
+        slash = "/" if text.rstrip("/") and text.endswith("/") else ""
+        return f"{self._working_dir / text}{slash}" if text else ""
 
 
 @contextmanager
@@ -93,14 +108,16 @@ def translated(operation: str, path: str) -> Iterator[None]:
 
 
 def _ours(error: Exception, operation: str, path: str) -> Exception:
-    for theirs, ours in _TABLE:
-        if isinstance(error, theirs):
-            return ours(f"{path!r}: {error}", operation=operation, path=path)
-    if isinstance(error, ValueError) and any(word in str(error).lower() for word in _OUTSIDE):
-        return PathOutsideRoot(f"{path!r}: {error}", operation=operation, path=path)
-    if isinstance(error, NotImplementedError):
-        return Unsupported(str(error), operation=operation, path=path)
-    return error
+    kind = next((ours for theirs, ours in _TABLE if isinstance(error, theirs)), None)
+    if kind is None and isinstance(error, OSError):
+        kind = _NUMBERS.get(error.errno)
+    if kind is None and isinstance(error, NotImplementedError):
+        kind = Unsupported
+    if kind is None and isinstance(error, UnicodeEncodeError) and error.object.endswith(path):
+        kind = InvalidPath  # of the path, not of what was to be written
+    if kind is None:
+        kind = next((ours for word, ours in _WORDS if word in str(error).lower()), None)
+    return error if kind is None else kind(f"{path!r}: {error}", operation=operation, path=path)
 
 
 def shell_text(

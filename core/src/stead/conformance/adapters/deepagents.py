@@ -8,10 +8,23 @@ from typing import Any
 from stead.capabilities import Capabilities
 from stead.conformance.adapters.base import Peer, shell_text, translated
 from stead.environment import PathLike
-from stead.errors import AccessDenied, FileMissing, InvalidPath, IsADirectory, SteadError
+from stead.errors import (
+    AccessDenied,
+    FileMissing,
+    InvalidPath,
+    IsADirectory,
+    NotADirectory,
+    PathOutsideRoot,
+    SteadError,
+)
 from stead.results import ExecutionResult, FileInfo
 
 __all__ = ["DeepAgentsEnvironment"]
+
+
+class RefusedPath(InvalidPath, PathOutsideRoot):
+    """The other side has one word for a path that leads out and for one that means nothing."""
+
 
 # Its errors are words in a result, not exceptions.
 _WORDS: tuple[tuple[str, type[SteadError]], ...] = (
@@ -19,7 +32,8 @@ _WORDS: tuple[tuple[str, type[SteadError]], ...] = (
     ("not found", FileMissing),
     ("permission", AccessDenied),
     ("is_directory", IsADirectory),
-    ("invalid_path", InvalidPath),
+    ("not_a_directory", NotADirectory),
+    ("invalid_path", RefusedPath),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from stead.capabilities import Capabilities
 from stead.conformance.adapters.base import Peer, translated
 from stead.environment import PathLike, check_range
+from stead.errors import NotADirectory
 from stead.results import FileInfo
 
 __all__ = ["FsspecEnvironment"]
@@ -59,7 +60,10 @@ class FsspecEnvironment(Peer):
 
     async def _write(self, path: str, data: str | bytes) -> None:
         where = self._absolute(path)
-        await asyncio.to_thread(self._fs.makedirs, where.rpartition("/")[0], exist_ok=True)
+        try:
+            await asyncio.to_thread(self._fs.makedirs, where.rpartition("/")[0], exist_ok=True)
+        except FileExistsError as error:  # of a parent that we make, not of the file
+            raise NotADirectory(f"{path!r}: {error}", operation="write_file", path=path) from error
         await asyncio.to_thread(self._fs.pipe_file, where, data.encode() if isinstance(data, str) else data)
 
     async def stat(self, path: PathLike) -> FileInfo:
