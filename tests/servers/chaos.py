@@ -61,7 +61,7 @@ async def survive(
     proxy.faults[:] = _faults(answers, share=0.3, seed=seed)
 
     async def work(worker: int) -> None:
-        for turn in range(operations // _WORKERS):
+        for turn in range(worker, operations, _WORKERS):
             path = f"{worker}/{world.dice.randrange(6)}"
             try:
                 await world.operate(path, turn)

@@ -70,6 +70,8 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        # The loop holds tasks weakly: one whose client went away while the server works would be collected.
+        self._serving: set[object] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -113,37 +115,48 @@ class FaultProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        up: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._serving.add(task := asyncio.current_task())
+        ends = [writer]
         try:
-            while head := await _head(reader):
-                request = _parsed(head)
-                self.requests.append(request)
-                fault = self._fault_of(request)
-                if "expect" in request.headers:
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                if fault is not None and fault.action == "answer":
-                    async for _ in _body(reader, request.headers):
-                        pass
-                    request.status = int(fault.response.split(b" ", 2)[1])
-                    writer.write(fault.response)
-                    await writer.drain()
-                    continue
-                up = up or await asyncio.open_connection(self._host, self._port, limit=_PIECE)
-                up[1].write(
-                    b"\r\n".join(line for line in head.split(b"\r\n") if not line.lower().startswith(b"expect:"))
-                )
-                async for piece in _body(reader, request.headers):
-                    up[1].write(piece)
-                    await up[1].drain()
-                if not await self._relay(request, up[0], writer, fault):
-                    return
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # an end of either side, or of the proxy, ends this connection and nothing else
+            await self._forward_all(reader, writer, ends)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # an end of either side ends this connection and nothing else
+        except asyncio.CancelledError:  # the proxy ends: what was not sent yet never will be
+            for end in ends:
+                end.transport.abort()
         finally:
             self.connections -= 1
-            for end in (writer, up[1] if up else None):
-                if end is not None:
-                    end.close()
+            self._serving.discard(task)
+            for end in ends:
+                end.close()
+
+    async def _forward_all(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: list[asyncio.StreamWriter]
+    ) -> None:
+        """Forwards the requests of one connection; what it opens itself is added to `ends`."""
+        up: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        while head := await _head(reader):
+            request = _parsed(head)
+            self.requests.append(request)
+            fault = self._fault_of(request)
+            if "expect" in request.headers:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if fault is not None and fault.action == "answer":
+                async for _ in _body(reader, request.headers):
+                    pass
+                request.status = int(fault.response.split(b" ", 2)[1])
+                writer.write(fault.response)
+                await writer.drain()
+                continue
+            if up is None:
+                up = await asyncio.open_connection(self._host, self._port, limit=_PIECE)
+                ends.append(up[1])
+            up[1].write(b"\r\n".join(line for line in head.split(b"\r\n") if not line.lower().startswith(b"expect:")))
+            async for piece in _body(reader, request.headers):
+                up[1].write(piece)
+                await up[1].drain()
+            if not await self._relay(request, up[0], writer, fault):
+                return
 
     async def _relay(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: Fault | None
@@ -183,10 +196,13 @@ class FaultProxy:
 
 
 async def _end_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    # A connection that was accepted a moment ago has its task only now, and a closed transport ends one turn later.
+    for _ in range(3):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
 
 
 async def _broken(writer: asyncio.StreamWriter, fault: Fault) -> bool:

@@ -3,8 +3,7 @@
 import asyncio
 import os
 import weakref
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from io import BytesIO
 from pathlib import PurePosixPath
@@ -14,13 +13,10 @@ from stead.adapt import content_bytes
 from stead.capabilities import Capabilities
 from stead.environment import Content, Environment, PathLike, check_range
 from stead.errors import (
-    AccessDenied,
     ConfigError,
     EnvironmentClosed,
-    FileExists,
     FileMissing,
     InvalidPath,
-    IsADirectory,
     NotADirectory,
     SteadError,
     Unsupported,
@@ -29,6 +25,7 @@ from stead.lifecycle import State
 from stead.paths import resolve_path, split_path
 from stead.results import FileInfo, LineRange, LineWindow
 from stead_fsspec.lines import LineReader
+from stead_fsspec.places import Places
 from stead_fsspec.store import Condition, Entry, Found, Store
 from stead_fsspec.stream import ByteStream, ObjectStream, ParallelStream
 from stead_fsspec.writing import pieces_of, write_object
@@ -53,7 +50,6 @@ OBJECT_STORE = Capabilities(
 """What an environment over an object store can do."""
 
 _ROOT = PurePosixPath("/")
-_KNOWN_PARENTS = 4_096
 
 
 def normal_prefix(prefix: str) -> str:
@@ -100,9 +96,9 @@ class StoreEnvironment(Environment):
         self._prefix = normal_prefix(prefix)
         self._parallel = parallel
         self.state_dir = state_dir
-        self._lines = LineReader(store, self._key(state_dir))
+        self._places = Places(store, self._prefix)
+        self._lines = LineReader(store, self._prefix, self._key(state_dir)[len(self._prefix) :].strip("/"))
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
-        self._parents: OrderedDict[str, None] = OrderedDict()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled or copied, since it holds connections and secrets")
@@ -215,9 +211,9 @@ class StoreEnvironment(Environment):
         with self._telling("write_file", path):
             condition = Condition(if_absent, if_version)
             self._check_condition(condition)
-            await self._check_target(key, path, new=if_absent)
+            await self._places.check_target(key, path, new=if_absent)
             found = await self._write(key, content if isinstance(content, AsyncIterable) else data or b"", condition)
-            self._parents.pop(key, None)
+            self._places.written(key)
             return self._info(found)
 
     async def _write(self, key: str, content: bytes | AsyncIterable[bytes], condition: Condition) -> Found:
@@ -234,21 +230,6 @@ class StoreEnvironment(Environment):
         can = self.capabilities
         if (condition.absent and not can.create_only) or (condition.version is not None and not can.conditional_write):
             raise Unsupported(f"{self!r} cannot write under a condition; its capabilities say so before you call")
-
-    async def _check_target(self, key: str, path: PathLike, *, new: bool) -> None:
-        if key == self._prefix or split_path(path).names_directory:
-            raise IsADirectory(f"{_text(path)!r} is a directory; give a file name")
-        parents = [parent for parent in self._parents_of(key) if parent not in self._parents]
-        folder, blocking = await self._around(key, parents)
-        if blocking is not None:
-            raise NotADirectory(f"{self._path(blocking)!r} is a file, not a directory")
-        if folder:
-            kind = FileExists if new else IsADirectory
-            raise kind(f"{_text(path)!r} is a directory; give another name")
-        # What was no file once is not asked about again, until this environment itself writes one there.
-        self._parents.update(dict.fromkeys(parents))
-        while len(self._parents) > _KNOWN_PARENTS:
-            self._parents.popitem(last=False)
 
     async def delete_file(self, path: PathLike) -> None:
         await self._ready()
@@ -269,8 +250,8 @@ class StoreEnvironment(Environment):
         with self._telling("stat", path):
             key = self._key(path)
             found = None if key == self._prefix else await self._store.head(key)
-            if found is None and await self._is_folder(key):
-                return FileInfo(path=self._path(key), kind="directory")
+            if found is None and await self._places.is_folder(key):
+                return FileInfo(path=self._places.path(key), kind="directory")
             if found is None or split_path(path).names_directory:
                 await self._no_file(path)
             return self._info(found)
@@ -285,14 +266,11 @@ class StoreEnvironment(Environment):
                     empty = False
                     yield self._entry_info(entry)
                     self._lifecycle.check_usable()
-            if not empty or await self._is_folder(key):
+            if not empty or await self._places.is_folder(key):
                 return
             if await self._store.head(key) is not None:
                 raise NotADirectory(f"{_text(path)!r} is a file, not a directory")
             await self._no_file(path)
-
-    async def _is_folder(self, key: str) -> bool:
-        return key == self._prefix or await self._store.is_folder(key)
 
     # ---- paths and errors ------------------------------------------------------------------------------------------
 
@@ -310,59 +288,23 @@ class StoreEnvironment(Environment):
         key = self._key(path)
         return None if key == self._prefix or split_path(path).names_directory else key
 
-    def _path(self, key: str) -> str:
-        return f"/{key[len(self._prefix) :].removeprefix('/')}"
-
     def _info(self, found: Found) -> FileInfo:
         return FileInfo(
-            path=self._path(found.key), kind="file", size=found.size, modified=found.modified, version=found.version
+            path=self._places.path(found.key),
+            kind="file",
+            size=found.size,
+            modified=found.modified,
+            version=found.version,
         )
 
     def _entry_info(self, entry: Entry) -> FileInfo:
         if entry.found is None:
-            return FileInfo(path=self._path(entry.key), kind=entry.kind)
-        found, path = entry.found, self._path(entry.key)
+            return FileInfo(path=self._places.path(entry.key), kind=entry.kind)
+        found, path = entry.found, self._places.path(entry.key)
         return FileInfo(path=path, kind=entry.kind, size=found.size, modified=found.modified, version=found.version)
 
-    def _parents_of(self, key: str) -> list[str]:
-        names = key[len(self._prefix) :].removeprefix("/").split("/")
-        start = f"{self._prefix}/" if self._prefix else ""
-        return [start + "/".join(names[:n]) for n in range(1, len(names))]
-
     async def _no_file(self, path: PathLike, cause: FileMissing | None = None) -> NoReturn:
-        """Says what is wrong with a path at which a file was expected.
-
-        Raises:
-            IsADirectory: A directory is there.
-            NotADirectory: A parent is a file, or a file's path ends in `/`.
-            FileMissing: Nothing is there.
-        """
-        key, text = self._key(path), _text(path)
-        parents = self._parents_of(key)
-        if split_path(path).names_directory and key != self._prefix:
-            parents.append(key)
-        folder, blocking = await self._around(key, parents)
-        theirs = cause.__cause__ if cause is not None else None
-        if blocking is not None:
-            raise NotADirectory(f"{text!r} goes through {self._path(blocking)!r}, which is a file") from theirs
-        if folder:
-            raise IsADirectory(f"{text!r} is a directory") from theirs
-        raise FileMissing(f"not found: {text!r} does not exist in {self!r}") from theirs
-
-    async def _around(self, key: str, parents: list[str]) -> tuple[bool, str | None]:
-        """Says whether a key is a directory, and which of its parents is a file, as far as one may look."""
-
-        async def file_at(parent: str) -> bool:
-            return await self._store.head(parent) is not None
-
-        async def look(question: Callable[[str], Awaitable[bool]], at: str) -> bool:
-            try:
-                return await question(at)
-            except AccessDenied:  # credentials that may read or write but not list are good ones
-                return False
-
-        folder, *files = await asyncio.gather(look(self._is_folder, key), *(look(file_at, name) for name in parents))
-        return folder, next((name for name, is_file in zip(parents, files, strict=True) if is_file), None)
+        await self._places.no_file(self._key(path), path, repr(self), cause)
 
     @contextmanager
     def _telling(self, operation: str, path: PathLike) -> Iterator[None]:

@@ -23,28 +23,27 @@ class LineReader:
     """Reads lines of the objects of one store, and keeps their indexes.
 
     An index belongs to one version: the request for a page names it, so that a new version is noticed without asking
-    first. Of large objects below the state directory (offloads) the index is also written beside them, where another
+    first. Of large objects below a state directory (offloads) the index is also written beside them, where another
     process finds it.
     """
 
-    def __init__(self, store: Store, state_key: str) -> None:
+    def __init__(self, store: Store, prefix: str, state_dir: str) -> None:
         """Takes where indexes go.
 
         Args:
             store: The store.
-            state_key: The key of the state directory.
+            prefix: How the keys of the environment begin, without slashes at its ends.
+            state_dir: The state directory, relative to the prefix, or to a folder below it: a scope has its own.
         """
         self._store = store
-        self._state = f"{state_key}/"
+        self._prefix = prefix
+        self._mark = f"/{state_dir}/"
         self._indexes: IndexCache[Found] = IndexCache()
-
-    def keeps(self, key: str) -> bool:
-        """Says whether the index of a large object is written beside it."""
-        return key.startswith(self._state)
 
     def writer(self, key: str) -> "IndexWriter | None":
         """Returns what counts the lines of an object while it is written; None where that is not wanted."""
-        return IndexWriter(self._store, self._beside(key)) if self.keeps(key) else None
+        beside = self._beside(key)
+        return None if beside is None else IndexWriter(self._store, beside)
 
     def written(self, found: Found, writer: "IndexWriter | None") -> None:
         """Keeps the index of what was just written."""
@@ -53,9 +52,10 @@ class LineReader:
 
     async def forget(self, key: str) -> None:
         """Removes the index beside an object that was deleted."""
-        if self.keeps(key):
+        beside = self._beside(key)
+        if beside is not None:
             try:
-                await self._store.delete(self._beside(key))
+                await self._store.delete(beside)
             except SteadError:
                 return  # most have none, and one that stays is never taken for another object's
 
@@ -114,13 +114,14 @@ class LineReader:
 
     async def _load(self, key: str) -> tuple[LineIndex, Found] | None:
         """Fetches the index that lies beside an object, if it is that of its present version."""
-        if not self.keeps(key):
+        beside = self._beside(key)
+        if beside is None:
             return None
         found = await self._store.head(key)
         token = found.notes.get(_NOTE) if found else None
         if found is None or token is None:
             return None
-        stream = ObjectStream(self._store, self._beside(key))
+        stream = ObjectStream(self._store, beside)
         try:
             data = await _whole(stream)
         except FileMissing:
@@ -133,8 +134,13 @@ class LineReader:
         self._indexes.put(key, index, found)
         return index, found
 
-    def _beside(self, key: str) -> str:
-        return f"{self._state}lines/{sha256(key.encode()).hexdigest()[:32]}"
+    def _beside(self, key: str) -> str | None:
+        """The key of the index of an object; None for one that is in no state directory."""
+        folder, mark, _ = f"/{key[len(self._prefix) :].removeprefix('/')}".partition(self._mark)
+        if not mark:
+            return None
+        name = sha256(key.encode()).hexdigest()[:32]
+        return f"{self._prefix}{folder}{mark}lines/{name}".removeprefix("/")
 
 
 class IndexWriter:

@@ -51,7 +51,8 @@ class ObjectStream:
         self._store = store
         self._key = key
         self._start = self._position = start
-        self._stop = None if length is None else start + length
+        self._asked = None if length is None else start + length
+        self._end = self._asked  # where this version's part of what was asked for ends
         self._whole = start == 0 and length is None
         self._given = version
         self._found = version
@@ -99,7 +100,7 @@ class ObjectStream:
             await body.close()
 
     async def _open(self) -> Body | None:
-        body = await self._store.fetch(self._key, self._position, self._stop, self._found)
+        body = await self._store.fetch(self._key, self._position, self._end, self._found)
         if body is None:
             if self._found is not None and self._position < self._found.size:
                 raise self._changed("is shorter now")
@@ -110,7 +111,7 @@ class ObjectStream:
             await body.close()
             raise self._changed("was replaced")
         self._found = self._found or body.found
-        self._stop = self._found.size if self._stop is None else min(self._stop, self._found.size)
+        self._end = self._found.size if self._asked is None else min(self._asked, self._found.size)
         # A server that ignores ranges sends all of it: what was not asked for is passed over.
         self._skip = self._position - body.start
         if self._skip < 0:
@@ -119,17 +120,16 @@ class ObjectStream:
         return body
 
     async def _next_of(self, body: Body) -> bytes:
-        assert self._found is not None  # noqa: S101 - known since the body was opened
-        stop = self._found.size if self._stop is None else self._stop
-        while self._position < stop:
+        assert self._end is not None  # noqa: S101 - known since the body was opened
+        while self._position < self._end:
             chunk = await body.read()
             if not chunk:
-                raise cut_short(self._key, self._position, stop)
+                raise cut_short(self._key, self._position, self._end)
             if self._skip:
                 passed = min(self._skip, len(chunk))
                 self._skip -= passed
                 chunk = chunk[passed:]
-            chunk = chunk[: stop - self._position]
+            chunk = chunk[: self._end - self._position]
             if chunk:
                 self._position += len(chunk)
                 self._add(chunk)
@@ -157,9 +157,11 @@ class ObjectStream:
         if isinstance(error, FileMissing) and self._found is not None:
             sdk, error = error.__cause__, self._changed("was replaced or deleted")
             error.__cause__ = sdk
-        if isinstance(error, FileChanged) and not begun and self._given is None:
-            # Nothing was delivered yet: the new version is as good as the old one was.
-            self._found, error.retryable = None, True
+        if not begun and self._given is None:
+            # Nothing was delivered yet: a new version is as good as the old one was.
+            error.retryable = error.retryable or isinstance(error, FileChanged)
+            if self._found is None or self._found.version is None or isinstance(error, FileChanged):
+                self._found, self._end = None, self._asked
         if begun and (self._found is None or self._found.version is None):
             error.retryable = False  # without a version nobody can tell whether the rest belongs to what was read
         await self._retry.pause(error)

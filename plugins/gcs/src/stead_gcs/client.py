@@ -202,7 +202,7 @@ def _filesystem(access: Access) -> Any:
     from gcsfs.core import GCSFileSystem
 
     return GCSFileSystem(
-        project=access.project,
+        project=access.project or "",  # None would be warned of, though nothing here needs one
         token="anon" if access.anonymous else _credentials(access.credentials),
         endpoint_url=access.endpoint_url,
         asynchronous=True,
