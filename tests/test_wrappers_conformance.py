@@ -1,29 +1,46 @@
-"""Wrappers are environments: the conformance suite holds for each, with what it cannot hold said as a waiver."""
+"""Wrappers are environments: the conformance suite holds for each, made by a `stead.toml`; waivers say what cannot hold."""
 
 import pytest
 
+import stead
 from stead.conformance import EnvironmentLaws
-from stead.environments import MemoryEnvironment
-from stead.wrappers import MountsEnvironment, ScopedEnvironment, StagedEnvironment
-from stead_local import LocalEnvironment
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.slow
+
+FILE = """
+[environments]
+store = { backend = "memory" }
+machine = { backend = "local", root = "machine" }
+local = { backend = "local", root = "local" }
+scoped = { backend = "scoped", environment = "store", folder = "team-a/x" }
+mounts = { backend = "mounts", main = "store", mounts = { "mnt/results" = "scoped" } }
+staged = { backend = "staged", store = "store", machine = "machine" }
+read_only = { backend = "read_only", environment = "local" }
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    for folder in ("machine", "local"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "stead.toml").write_text(FILE)
+    return stead.load_config(tmp_path / "stead.toml")
 
 
 class TestScoped(EnvironmentLaws):
     """A scope of a store."""
 
     @pytest.fixture
-    def environment(self):
-        return ScopedEnvironment(MemoryEnvironment(), "team-a/x", owns=True)
+    def environment(self, config):
+        return config.create_environment("scoped")
 
 
 class TestMounts(EnvironmentLaws):
-    """A local main environment with a store mounted beside its files."""
+    """A store with another one mounted beside its files."""
 
     @pytest.fixture
-    def environment(self):
-        return MountsEnvironment(MemoryEnvironment(), {"mnt/results": MemoryEnvironment()})
+    def environment(self, config):
+        return config.create_environment("mounts")
 
 
 class TestStaged(EnvironmentLaws):
@@ -37,5 +54,23 @@ class TestStaged(EnvironmentLaws):
     }
 
     @pytest.fixture
-    def environment(self, tmp_path):
-        return StagedEnvironment(MemoryEnvironment(), LocalEnvironment(tmp_path))
+    def environment(self, config):
+        return config.create_environment("staged")
+
+
+class TestReadOnly(EnvironmentLaws):
+    """A view of a folder of this machine. The laws need files to read, so here a plain write goes past the view."""
+
+    @pytest.fixture
+    def environment(self, config):
+        view = config.create_environment("read_only")
+        refuse = view.write_file
+
+        async def write_file(path, content, *, if_absent=False, if_version=None):
+            if if_absent or if_version is not None:
+                return await refuse(path, content, if_absent=if_absent, if_version=if_version)
+            await view._ready()
+            return await view.inner.write_file(path, content)
+
+        view.write_file = write_file
+        return view

@@ -19,6 +19,7 @@ import pluggy
 
 from stead import hookspecs
 from stead.adapt import adapt
+from stead.config.composing import Part, with_parts
 from stead.config.names import hint
 from stead.config.options import Layer, OptionTable, keyword_layer, variable_layer
 from stead.config.secrets import scrubbed
@@ -142,13 +143,16 @@ def option_table(backend: str) -> OptionTable:
     return OptionTable.of_model(_import_part(spec, spec.options))
 
 
-def open_backend(backend: str, layers: Sequence[Layer], *, called: str | None = None) -> Environment:
+def open_backend(
+    backend: str, layers: Sequence[Layer], *, called: str | None = None, part: Part | None = None
+) -> Environment:
     """Makes an environment from options of several places.
 
     Args:
         backend: Its name, or `"package.module:Class"`.
         layers: Where the options came from; an earlier layer wins.
         called: What messages call it; None is the backend's name.
+        part: Makes the environments that it is made of; None takes their names as `create_environment` does.
 
     Raises:
         BackendNotFound: As `create_environment`.
@@ -156,10 +160,12 @@ def open_backend(backend: str, layers: Sequence[Layer], *, called: str | None = 
         ConfigError: As `create_environment`.
     """
     called = called or repr(backend)
-    given = arguments(called, option_table(backend), layers)
+    table = option_table(backend)
+    given = arguments(called, table, layers)
     factory = _factory(backend)
+    values = with_parts(table, given.values, part or (lambda _, name: create_environment(name)))
     try:
-        made = factory(**given.values)
+        made = factory(**values)
     except SteadError:
         raise
     except (TypeError, ValueError) as error:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
+from stead.config.composing import part_names
 from stead.config.model import Config, EnvironmentConfig
 from stead.config.options import OptionTable, variable_layer
 from stead.config.secrets import is_reference, read_reference
@@ -27,7 +28,7 @@ class Problem:
 
 def problems(config: Config) -> tuple[Problem, ...]:
     """Checks each environment and the reducer as if they were made, without making them. Imports unpackaged classes."""
-    found = [problem for item in config.environments.values() for problem in _of_environment(item)]
+    found = [problem for item in config.environments.values() for problem in _of_environment(config, item)]
     for store in _stores(config.reducer):
         try:
             config.locate(store)
@@ -41,7 +42,7 @@ def _stores(reducer: Mapping[str, Any]) -> list[str]:
     return [section["environment"] for section in sections if "environment" in section]
 
 
-def _of_environment(item: EnvironmentConfig) -> Iterator[Problem]:
+def _of_environment(config: Config, item: EnvironmentConfig) -> Iterator[Problem]:
     yield from _plain_secrets(item)
     called = f"{item.file}: environments.{item.name}"
     try:
@@ -57,9 +58,15 @@ def _of_environment(item: EnvironmentConfig) -> Iterator[Problem]:
             not_there.add(name)
             yield problem
     try:
-        arguments(called, table, layers, leave_out=frozenset(not_there))
+        given = arguments(called, table, layers, leave_out=frozenset(not_there))
     except ConfigError as error:
         yield Problem("error", error.message)
+        return
+    for option, name in part_names(table, given.values):
+        try:
+            config.locate(name)
+        except ConfigError as error:
+            yield Problem("error", f"{called}.{option}: {error.message}")
 
 
 def _references(item: EnvironmentConfig, table: OptionTable, name: str) -> Iterator[Problem]:

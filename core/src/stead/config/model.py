@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from stead.config.composing import Part, part_names
 from stead.config.names import hint, nearest
 from stead.config.options import Layer, OptionTable, keyword_layer, variable_layer, variable_prefix
 from stead.config.reducing import ReducerSection
@@ -34,6 +35,8 @@ class EnvironmentConfig:
     file: Path
     """The file that says so; relative paths in it start at its folder."""
     _options: Mapping[str, object] = field(default_factory=dict)
+    siblings: "Mapping[str, EnvironmentConfig]" = field(default_factory=dict, repr=False, compare=False)
+    """All environments of the file by name, this one too: one that is made of others finds them here."""
 
     @property
     def options(self) -> dict[str, object]:
@@ -51,15 +54,7 @@ class EnvironmentConfig:
             PluginError: It is installed but cannot be used.
             ConfigError: An option is unknown, missing or wrong, or names a secret that is not there.
         """
-        from stead.registry import open_backend, option_table
-
-        called = f"{self.file}: environments.{self.name}"
-        try:
-            table = option_table(self.backend)
-        except BackendNotFound as error:
-            raise BackendNotFound(f"{called}: {error.message}", backend=self.backend) from None
-        layers = [keyword_layer(self.name, options), variable_layer(self.name, tuple(table.options)), self.layer()]
-        return open_backend(self.backend, layers, called=called)
+        return _made(self, options, ())
 
     def layer(self) -> Layer:
         """The options of the file, for the registry."""
@@ -107,8 +102,12 @@ class Config:
             if section not in _SECTIONS:
                 raise ConfigError(f"{file}: the section {section!r} is unknown; {hint(section, _SECTIONS)}")
             _check_table(value, f"{file}: {section}")
-        found = tuple(_environment(name, table, file) for name, table in data.get("environments", {}).items())
+        siblings: dict[str, EnvironmentConfig] = {}
+        for name, table in data.get("environments", {}).items():
+            siblings[name] = _environment(name, table, file, siblings)
+        found = tuple(siblings.values())
         _check_prefixes(found, file)
+        _check_circles(found)
         return cls(file, found, ReducerSection.of(data.get("reducer"), f"{file}: reducer"))
 
     @property
@@ -136,17 +135,7 @@ class Config:
         Raises:
             ConfigError: It stands for nothing, or there is no default.
         """
-        from stead.registry import backend_names, is_import_string
-
-        if name is None:
-            name = self._need_default()
-        if name in self.environments:
-            return Located("environment", name, self.environments[name])
-        if is_import_string(name):
-            return Located("class", name)
-        if name in backend_names():
-            return Located("backend", name)
-        raise ConfigError(self._unknown(name))
+        return _located(self._need_default() if name is None else name, self.environments, self.path)
 
     def create_environment(self, name: str | None = None, **options: object) -> "Environment":
         """Makes an environment. Each call makes another one.
@@ -193,14 +182,55 @@ class Config:
         names = ", ".join(self.environments) or "none"
         raise ConfigError(f"{self.path}: name an environment, or call one `default`; there is: {names}")
 
-    def _unknown(self, name: str) -> str:
-        from stead.registry import backend_names, pip_line
 
-        known = {*self.environments, *backend_names()}
-        where = f"no environment of {self.path}" if self.path else "no environment, since there is no stead.toml,"
-        line = pip_line(name)
-        also = f" If it is a backend that is not installed: {line}" if line else ""
-        return f"{where} and no installed backend is called {name!r}; {hint(name, known)}{also}"
+def _located(name: str, environments: Mapping[str, EnvironmentConfig], file: Path | None) -> Located:
+    from stead.registry import backend_names, is_import_string, pip_line
+
+    if name in environments:
+        return Located("environment", name, environments[name])
+    if is_import_string(name):
+        return Located("class", name)
+    if name in backend_names():
+        return Located("backend", name)
+    where = f"no environment of {file}" if file else "no environment, since there is no stead.toml,"
+    line = pip_line(name)
+    also = f" If it is a backend that is not installed: {line}" if line else ""
+    near = hint(name, {*environments, *backend_names()})
+    raise ConfigError(f"{where} and no installed backend is called {name!r}; {near}{also}")
+
+
+def _made(item: EnvironmentConfig, options: Mapping[str, object], within: tuple[str, ...]) -> "Environment":
+    """Makes an environment that is itself a part of others, `within` by name."""
+    from stead.registry import open_backend, option_table
+
+    called = f"{item.file}: environments.{item.name}"
+    try:
+        table = option_table(item.backend)
+    except BackendNotFound as error:
+        raise BackendNotFound(f"{called}: {error.message}", backend=item.backend) from None
+    layers = [keyword_layer(item.name, options), variable_layer(item.name, tuple(table.options)), item.layer()]
+    return open_backend(item.backend, layers, called=called, part=_part_of(item, (*within, item.name)))
+
+
+def _part_of(item: EnvironmentConfig, within: tuple[str, ...]) -> Part:
+    from stead.registry import create_environment
+
+    def part(option: str, name: str) -> "Environment":
+        label = f"{item.file}: environments.{item.name}.{option}"
+        if name in within:
+            raise ConfigError(f"{label}: {_circle(within, name)}")
+        try:
+            found = _located(name, item.siblings, item.file)
+        except ConfigError as error:
+            raise ConfigError(f"{label}: {error.message}") from None
+        return create_environment(name) if found.environment is None else _made(found.environment, {}, within)
+
+    return part
+
+
+def _circle(within: tuple[str, ...], name: str) -> str:
+    way = " -> ".join((*within[within.index(name) :], name))
+    return f"the environment {name!r} would be made of itself ({way})"
 
 
 def _check_table(value: object, where: str) -> None:
@@ -208,7 +238,7 @@ def _check_table(value: object, where: str) -> None:
         raise ConfigError(f"{where} must be a table, not {type(value).__name__}")
 
 
-def _environment(name: str, table: object, file: Path) -> EnvironmentConfig:
+def _environment(name: str, table: object, file: Path, siblings: Mapping[str, EnvironmentConfig]) -> EnvironmentConfig:
     where = f"{file}: environments.{name}"
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where}: a name is made of letters and digits, with single - or _ between them")
@@ -223,7 +253,7 @@ def _environment(name: str, table: object, file: Path) -> EnvironmentConfig:
     known = _table_at_load(backend)
     is_secret = looks_secret if known is None else known.is_secret
     shown = {key: masked(value, secret=is_secret(key)) for key, value in options.items()}
-    found = EnvironmentConfig(name, backend, file, shown)
+    found = EnvironmentConfig(name, backend, file, shown, siblings)
     if known is not None:
         known.check_names(found.layer())
     return found
@@ -250,3 +280,20 @@ def _check_prefixes(environments: tuple[EnvironmentConfig, ...], file: Path) -> 
                 f"{file}: environments {seen[prefix]!r} and {item.name!r} share the variables {prefix}*; rename one"
             )
         seen[prefix] = item.name
+
+
+def _check_circles(environments: tuple[EnvironmentConfig, ...]) -> None:
+    """Refuses an environment that is made of itself; those that only variables make so are refused when they are made."""
+    fine: set[str] = set()
+
+    def follow(item: EnvironmentConfig, within: tuple[str, ...]) -> None:
+        table = _table_at_load(item.backend)
+        for option, name in part_names(table, item.options) if table else ():
+            if name in within:
+                raise ConfigError(f"{item.file}: environments.{item.name}.{option}: {_circle(within, name)}")
+            if name in item.siblings and name not in fine:
+                follow(item.siblings[name], (*within, name))
+        fine.add(item.name)
+
+    for item in environments:
+        follow(item, (item.name,))

@@ -26,6 +26,7 @@ class Wrapper(Environment):
         self.inner = inner
         self.owns = owns
         self.capabilities = inner.capabilities
+        self.state_dir = inner.state_dir
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"

@@ -1,6 +1,7 @@
 """An object store with a machine: files live in the store, commands run on the machine, and each sees the other's work."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -13,6 +14,8 @@ from stead.results import ExecutionResult, FileInfo, OutputChunk
 from stead.wrappers.mapped import Mapped
 
 __all__ = ["Conflict", "StagedEnvironment", "SyncReport"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,8 @@ class StagedEnvironment(Mapped):
             machine: Needs `execute`, `stat`, `list_files` and `delete_file`. Its working directory belongs to this
                 environment.
             wanted: Which files of the store are staged, by their path below the root; None is all.
-            on_sync: Called after each command with what was moved, conflicts included.
+            on_sync: Called after each command with what was moved, conflicts included. None logs each conflict as a
+                warning.
             owns: Whether `close()` closes both.
 
         Raises:
@@ -99,7 +103,7 @@ class StagedEnvironment(Mapped):
         super().__init__(store, base=store.working_dir, root=machine.working_dir, owns=owns)
         self.machine = machine
         self._wanted = wanted
-        self._on_sync = on_sync
+        self._on_sync = on_sync or _warn_of_conflicts
         self._known: dict[str, _Pair] = {}
         self._syncing = asyncio.Lock()
         self.capabilities = replace(
@@ -217,8 +221,7 @@ class StagedEnvironment(Mapped):
                     await self._write_back(name, info, known, moves)
             for name in [name for name in self._known if name not in there]:
                 await self._delete_back(name, self._known.pop(name), moves)
-        if self._on_sync is not None:
-            self._on_sync(moves.report())
+        self._on_sync(moves.report())
 
     async def _write_back(self, name: str, info: FileInfo, known: _Pair | None, moves: _Moves) -> None:
         version = None if known is None else known.store
@@ -263,13 +266,19 @@ class StagedEnvironment(Mapped):
         return str(self.inner.working_dir / name)
 
 
+def _warn_of_conflicts(report: SyncReport) -> None:
+    for conflict in report.conflicts:
+        kept = "(a deletion) was not done" if conflict.kept_as is None else f"is kept as {conflict.kept_as!r}"
+        _log.warning("%r was changed in the store while a command ran; the command's own %s", conflict.path, kept)
+
+
 async def _files_of(env: Environment) -> dict[str, FileInfo]:
     """The regular files of an environment, by their path below its working directory; stead's own are left out."""
     found = {}
     async with aclosing(env.list_files(".", recursive=True)) as entries:
         async for entry in entries:
             name = str(PurePosixPath(entry.path).relative_to(env.working_dir))
-            if entry.kind == "file" and not name.startswith(".stead/"):
+            if entry.kind == "file" and not name.startswith(f"{env.state_dir}/"):
                 found[name] = entry
     return found
 
