@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from sandbox_host import give_to_user
 from sandbox_servers import SandboxServer
 
@@ -17,6 +18,13 @@ from stead.posix.sandbox import SandboxEnvironment
 SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))
 """1 is full size: what CI runs in its soak."""
 _names = itertools.count()
+
+
+def sizes(full: int) -> list[Any]:
+    """Returns the sizes of a large file for `parametrize`: what CI takes, and the full size, which is slow."""
+    small = int(SCALE * full) >> 20 << 20
+    slow = pytest.param(full, marks=pytest.mark.slow, id=f"{full >> 20}MiB")
+    return [slow] if small >= full else [pytest.param(small, id=f"{small >> 20}MiB"), slow]
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -163,18 +163,17 @@ def test_chaos(provider, count):
     struck = server.state()["struck"]
     print(f"{provider.name}, seed {seed}: {count} operations, {struck} faults, failures {work.failures}")
     assert work.wrong == []
-    assert struck > count / 4
+    assert struck > count / 6
     assert sum(work.failures.values()) < count / 2
 
 
 async def settled(server) -> None:
-    """Waits until no process of a command is left: each ends at its deadline at the latest."""
-    for _ in range(100):
-        left = [line for pid in server.processes() if "sleep 77" in (line := command_line(pid))]
-        if not left:
+    """Waits until no process is left in any sandbox: what was started has ended, at its deadline at the latest."""
+    for _ in range(150):
+        if not server.processes():
             return
         await asyncio.sleep(0.2)
-    raise AssertionError(f"still running: {left}")
+    raise AssertionError(f"still running: {[command_line(pid) for pid in server.processes()]}")
 
 
 def command_line(pid: int) -> str:

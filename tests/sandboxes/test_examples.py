@@ -21,7 +21,7 @@ def test_examples_run(provider, page, tmp_path):
 
     assert len(blocks) == 1
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", blocks[0]],
+        [sys.executable, "-c", blocks[0]],
         env=os.environ | variables,
         cwd=tmp_path,
         capture_output=True,

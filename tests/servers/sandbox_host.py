@@ -337,6 +337,11 @@ async def misbehave(request: web.Request, handler: Any) -> web.StreamResponse:
     if kind == "lose_reply":
         abort(request)
         raise ConnectionResetError
+    # A body that a handler streams is cut while it is sent; one that it returns whole is cut here.
+    if kind == "cut" and isinstance(response, web.Response) and isinstance(response.body, bytes):
+        length = {"Content-Length": str(len(response.body)), "Content-Type": "application/json"}
+        async with Reply(request, host, status=response.status, headers=length) as reply:
+            await reply.write(response.body)
     return response
 
 
