@@ -1,15 +1,57 @@
-"""What gcsfs and the service get wrong for those who use them as they come."""
+"""What gcsfs and the service get wrong for those who use them as they come, and the test that holds against each."""
 
 import asyncio
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from gcs_support import collect, is_media, run
+from servers.index import missing_tests
 
 from stead.tools import toolset
 from stead_gcs import GcsEnvironment
+
+TRAPS = {
+    "another protocol is asked first, and stalls": ("test_traps.py::test_no_other_protocol_is_asked",),
+    "content that holds the fixed boundary is stored cut": ("test_traps.py::test_no_content_cuts_itself",),
+    "packed objects are unpacked on the way": ("test_traps.py::test_packed_objects_are_read_as_stored",),
+    "no wait has a limit, and six tries take half a minute": (
+        "test_errors.py::test_stalled_body",
+        "test_errors.py::test_stalled_for_good",
+        "test_errors.py::test_refused",
+    ),
+    "403 and 416 are no errors of their own kind, and every 412 is the same": (
+        "test_errors.py::test_refused",
+        "test_errors.py::test_empty_object_and_ranges",
+        "test_errors.py::test_conditions",
+    ),
+    "renewing a token blocks the loop": ("test_traps.py::test_tokens_are_renewed_off_the_loop",),
+    "a cancelled upload stays open": ("test_streams.py::test_unfinished_upload_is_ended",),
+    "an instance belongs to a loop that is gone": ("test_traps.py::test_one_for_each_loop",),
+}
+ERRORS = {
+    "missing key": ("test_errors.py::test_missing_object",),
+    "missing bucket": ("test_errors.py::test_missing_bucket", "test_errors.py::test_bucket_lost_later"),
+    "prefix only": ("test_errors.py::test_prefix_is_directory",),
+    "bucket as path": ("test_errors.py::test_prefix_is_directory",),
+    "empty object, whole, streamed and in ranges; start and end 0": ("test_errors.py::test_empty_object_and_ranges",),
+    "wrong credentials": ("test_errors.py::test_refused", "test_errors.py::test_refused_at_start"),
+    "no credentials": ("test_errors.py::test_no_credentials", "test_errors.py::test_credentials_that_are_none"),
+    "endpoint refused": ("test_errors.py::test_endpoint_refused",),
+    "create-only on what exists; generation failed": ("test_errors.py::test_conditions",),
+    "429 and 503": ("test_errors.py::test_throttled_twice", "test_errors.py::test_throttled_for_good"),
+    "400 with invalid in its text": ("test_errors.py::test_bad_request",),
+    "stalled body": ("test_errors.py::test_stalled_body", "test_errors.py::test_stalled_for_good"),
+    "cut body": ("test_errors.py::test_cut_body_is_resumed", "test_errors.py::test_cut_again_and_again"),
+}
+
+
+@pytest.mark.parametrize("index", [TRAPS, ERRORS], ids=["traps", "errors"])
+def test_each_has_its_test(index):
+    """Every trap and every kind of error names tests that exist."""
+    assert missing_tests(index, Path(__file__).parent) == []
 
 
 def test_no_other_protocol_is_asked(near, proxy):

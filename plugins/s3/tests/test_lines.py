@@ -1,5 +1,7 @@
 """Pages of lines: one ranged request once the lines are counted, and the count goes with an offload."""
 
+from contextlib import aclosing
+
 import pytest
 from s3_support import run
 
@@ -8,6 +10,7 @@ from stead.errors import FileMissing, IsADirectory
 from stead.reducer import Reducer, ReducerConfig, ToolCall
 from stead.results import LineRange
 from stead.tools import toolset
+from stead.wrappers import ScopedEnvironment
 
 _LINE = b"%07d a line as long as lines in logs are, more or less\n"
 
@@ -189,3 +192,43 @@ def test_plain_files_bring_no_index(place, door):
         assert door.names(".stead") == []
 
     run(place, use)
+
+
+def test_offload_of_a_scope_brings_its_index(place, door):
+    """A scope of a store has a state directory of its own, and the index of an offload lies there."""
+
+    async def use(env):
+        async with ScopedEnvironment(env, "team-a") as scope:
+            await scope.write_file(".stead/offloads/a", lines(200_000))
+            assert len(door.names("team-a/.stead/lines")) == 1
+            assert door.names(".stead") == []
+            await scope.delete_file(".stead/offloads/a")
+        assert door.names("team-a/.stead") == []
+
+    run(place, use)
+
+
+@pytest.mark.slow
+def test_page_of_a_huge_offload(near, proxy, scale):
+    """A page of 1 GB that a streaming tool gave and the reducer stored is one ranged request of at most 512 KiB."""
+    count = int(1e9 * scale) // len(_LINE % 0)
+
+    async def tool():
+        async with aclosing(lines(count)) as pieces:
+            async for piece in pieces:
+                yield piece.decode()
+
+    async def use(env):
+        reducer = Reducer(env, ReducerConfig(session_id="s"))
+        async with aclosing(reducer.wrap(tool)()) as chunks:
+            shown = sum([len(chunk) async for chunk in chunks])
+        (offload,) = await reducer.offloads.list()
+        assert shown < offload.size == count * len(_LINE % 0)
+        for start in (count // 2, 3, count - 1):
+            proxy.requests.clear()
+            assert await first_number(env, offload.path, start) == (start, count)
+            assert [method for method, _ in asked(proxy)] == ["GET"]
+            assert ranged_size(asked(proxy)[0][1]) <= 512 * 1024
+        await env.delete_file(offload.path)
+
+    run(near, use)
