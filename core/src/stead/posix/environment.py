@@ -57,7 +57,7 @@ class PosixEnvironment(Environment):
         """Takes the options; touches nothing.
 
         Raises:
-            ConfigError: A path is not absolute, or `working_dir` is not inside `root`.
+            ConfigError: A path is not absolute, `working_dir` is not inside `root`, or another option is out of its range.
         """
         self._root = _absolute("root", place.root)
         self._given_dir = _absolute("working_dir", place.working_dir)
@@ -68,6 +68,10 @@ class PosixEnvironment(Environment):
         state_dir = PurePosixPath(place.state_dir)
         if not place.state_dir or state_dir.is_absolute() or ".." in state_dir.parts:
             raise ConfigError(f"state_dir must be a folder below the working directory, not {place.state_dir!r}")
+        try:
+            self._envs, self._output_limit = check_variables(place.envs), output_limit(place.output_limit, 1 << 20)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(str(error), backend=self.backend) from error
         self._place = place
         self._working_dir = PurePosixPath(self._given_dir or self._root or place.usual_dir)
         self._caller: Caller | None = None
@@ -107,8 +111,8 @@ class PosixEnvironment(Environment):
             self._files,
             CommandOptions(
                 state_dir=str(self._working_dir / self._place.state_dir),
-                envs=check_variables(self._place.envs),
-                output_limit=output_limit(self._place.output_limit, 0),
+                envs=self._envs,
+                output_limit=self._output_limit,
                 lease=self.lease,
             ),
         )

@@ -38,6 +38,9 @@ def _table() -> Table:
 
     return (
         (sdk.DaytonaFileNotFoundError, StreamInterrupted, "the file is gone"),
+        # Raised without a status where there is no key at all.
+        (sdk.DaytonaAuthenticationError, AccessDenied, "Daytona refused the API key"),
+        (sdk.DaytonaSpotEvictedError, EnvironmentLost, "the sandbox was evicted"),
         # A timeout of the connection is an error of both kinds: a lost connection first.
         (sdk.DaytonaConnectionError, Unavailable, "Daytona could not be reached"),
         (sdk.DaytonaTimeoutError, TookTooLong, "Daytona took too long"),

@@ -1,5 +1,6 @@
 """Daytona as a provider of sandboxes, by its SDK."""
 
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
 from datetime import datetime
@@ -38,7 +39,9 @@ class DaytonaProvider:
         """
         from daytona import AsyncDaytona, DaytonaConfig
 
-        with translated("start"):
+        with translated("start"), warnings.catch_warnings():
+            # Without an address the SDK asks for one by an option of its own that it calls deprecated.
+            warnings.simplefilter("ignore", DeprecationWarning)
             # No limit of connections: a question about a command holds one for as long as it waits.
             self._client = AsyncDaytona(DaytonaConfig(**api, connection_pool_maxsize=None))
         self._creation, self._start_timeout, self._request_timeout = creation, start_timeout, request_timeout
