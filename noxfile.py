@@ -32,6 +32,7 @@ LIBRARIES = (
     "fsspec",
 )
 SANDBOX_SERVERS = ("aiohttp",)
+SANDBOX_TESTS = ("tests/sandboxes", "plugins/e2b/tests", "plugins/daytona/tests")
 TESTS = ("core/tests", "plugins/local/tests", "tests", "--ignore=tests/sandboxes")
 # What packaging can break: entry points, the command, data files, the keeper that runs by path.
 WHEEL_TESTS = (
@@ -81,10 +82,18 @@ def stores(session: nox.Session) -> None:
 
 @nox.session
 def sandboxes(session: nox.Session) -> None:
-    """The sandbox backends: the real SDKs against servers of this machine that speak their protocols."""
+    """What is quick of the sandbox backends: the real SDKs against servers of this machine that speak their protocols."""
     install(session, "mypy", *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
     session.run("mypy", *(f"{plugin}/src" for plugin in SANDBOXES))
-    session.run("pytest", *(session.posargs or ["tests/sandboxes"]))
+    session.run("pytest", "-m", "not slow and not soak", *(session.posargs or SANDBOX_TESTS))
+
+
+@nox.session
+def sandboxes_soak(session: nox.Session) -> None:
+    """All of the sandbox backends: every law, full sizes, and the SDKs' traps on each Python that this machine has."""
+    install(session, *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
+    pythons = str(session.run("python", "tests/sandboxes/pythons.py", session.create_tmp(), silent=True))
+    session.run("pytest", *(session.posargs or SANDBOX_TESTS), env=FULL | {"STEAD_TEST_PYTHONS": pythons.strip()})
 
 
 @nox.session
