@@ -62,3 +62,10 @@ def scale():
 def quick_retries(monkeypatch):
     """Takes the pauses out of what fails for good."""
     monkeypatch.setattr("stead_fsspec.retry._FIRST_PAUSE", 0.01)
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what takes long as slow."""
+    from servers.slow_laws import mark_slow_laws
+
+    mark_slow_laws(items, Path(__file__).parent, quick_of={})

@@ -83,13 +83,14 @@ def quick_retries(monkeypatch):
 
 
 SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))
-_MANY_CALLS = {"test_agrees_with_memory", "test_delete_many", "test_list_many", "test_object_printable_names"}
 
 
 def pytest_collection_modifyitems(items):
-    """Leaves what takes moto minutes to runs at full size; SeaweedFS does it in any run."""
-    if SCALE < 1:
-        slow = pytest.mark.skip(reason="moto answers a hundred requests a second: run with STEAD_SCALE=1")
-        for item in items:
-            if item.parent.name == "TestMoto" and item.name in _MANY_CALLS:
-                item.add_marker(slow)
+    """Marks what takes long as slow. moto answers a hundred requests a second: only what differs there is quick."""
+    from servers.slow_laws import mark_slow_laws
+
+    mark_slow_laws(
+        items,
+        Path(__file__).parent,
+        quick_of={"TestMoto": ("test_object_", "test_write_if_", "test_delete", "test_stat")},
+    )

@@ -97,7 +97,7 @@ class TestSeaweedFS(ServerLaws, EnvironmentLaws):
 
 
 class TestMoto(ServerLaws, EnvironmentLaws):
-    """Over moto. Laws of a thousand calls wait for the full size: it answers a hundred a second."""
+    """Over moto, which answers a hundred requests a second: most laws are marked slow."""
 
     waivers = {
         "object-parts-if-version": "moto ignores If-Match when an upload in parts is completed",
