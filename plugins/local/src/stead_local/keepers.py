@@ -140,7 +140,8 @@ class ParentKeeper:
                     pass_fds=(theirs.fileno(),),
                     cwd="/",
                     # Not the host's: a command could read them from /proc.
-                    env=host_variables() | libraries,
+                    # Bound at once, symbols are not looked up anew in each forked keeper.
+                    env=host_variables() | libraries | {b"LD_BIND_NOW": b"1"},
                     start_new_session=True,  # Ctrl-C is for the host, which decides what becomes of its commands
                 )
             except BaseException:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from stead.errors import EnvironmentClosed, Unavailable
 from stead_local.errors import BACKEND
 from stead_local.keeper.channel import Channel
+from stead_local.keeper.streams import new_buffer
 from stead_local.keeper.tree import GroupTree
 from stead_local.keeper.worker import Worker
 from stead_local.keepers import Keeper, ParentKeeper, find_python
@@ -114,8 +115,8 @@ class KeeperPool:
             else:
                 return
         keeper.parent = None
-        worker = Worker(Channel(socket.socket(fileno=sock.detach())), GroupTree(), wake=None, shared=True)
-        threading.Thread(target=worker.serve, name="stead-keeper", daemon=True).start()
+        worker = Worker(Channel(socket.socket(fileno=sock.detach())), GroupTree(), buffer=new_buffer(), shared=True)
+        threading.Thread(target=worker.serve, args=(None,), name="stead-keeper", daemon=True).start()
 
     def _living_parent(self) -> ParentKeeper | None:
         """Returns the parent keeper, started again if it has died; None if keepers are threads."""

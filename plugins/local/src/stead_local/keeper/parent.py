@@ -10,15 +10,18 @@ import time
 from stead_local.keeper.channel import FAILURE, REQUEST, Channel, receive_with_fds
 from stead_local.keeper.lean import signal, socket
 from stead_local.keeper.request import pack
+from stead_local.keeper.streams import new_buffer
 from stead_local.keeper.tree import GroupTree, SubreaperTree, become_subreaper, children
 from stead_local.keeper.worker import GRACE, KILL_PATIENCE, Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
+    from mmap import mmap
     from typing import NoReturn
 
     from stead_local.keeper.messages import Failure, Request
+    from stead_local.keeper.tree import Tree
 
 __all__ = ["FORK", "LEAVE", "READY", "main"]
 
@@ -36,7 +39,9 @@ _LAST_PATIENCE = 1.0
 _TICK = 0.01
 _BATCH = 16
 """Keepers that are forked in a row: their descriptors are open here meanwhile."""
-_REHEARSALS = 10  # the interpreter adapts a function in its first eight calls
+_REHEARSALS = 10  # the interpreter adapts a function in its first eight calls, and its instructions in the next
+
+_FAR = 1 << 20  # no descriptor is that high
 
 
 def main(fd: int) -> None:
@@ -52,8 +57,9 @@ def main(fd: int) -> None:
         # Meant for the host, whose end is ours too; until then its commands need their keepers.
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     catches_all = become_subreaper()
-    _rehearse()
+    _rehearse(catches_all=catches_all)
     # Forked keepers share these pages for as long as nobody writes to them.
     gc.disable()
     gc.freeze()
@@ -67,9 +73,9 @@ class _Parent:
     def __init__(self, control: socket.socket, *, catches_all: bool) -> None:
         self._control = control
         self._catches_all = catches_all
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         self._wake = _pipe()
         signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        self._buffer = new_buffer()
         self._keepers: set[int] = set()
         self._strays = False
         """Whether there may be children that are no keepers."""
@@ -114,34 +120,22 @@ class _Parent:
 
     def _fork_all(self, batch: list[Channel]) -> None:
         """Forks a keeper for each connection."""
-        fds = [channel.descriptors() for channel in batch]
-        for number, channel in enumerate(batch):
+        workers = [_worker(channel, self._buffer, catches_all=self._catches_all) for channel in batch]
+        end = max([self._control.fileno(), *self._wake, *(fd for worker in workers for fd in worker.descriptors())]) + 1
+        gaps = [_gaps(worker.descriptors(), end) for worker in workers]
+        for number, worker in enumerate(workers):
             try:
                 pid = os.fork()
             except OSError as error:
                 text = f"no process for a keeper: {error}"
                 failure: Failure = {"stage": "fork", "number": error.errno or 0, "text": text}
-                channel.post(FAILURE, pack(failure))
+                batch[number].post(FAILURE, pack(failure))
                 continue
             if pid == 0:
-                others = [fd for other in range(len(fds)) if other != number for fd in fds[other]]
-                self._be_keeper(channel, [*others, *self._wake, self._control.fileno()])
+                _be_keeper(worker, gaps[number])
             self._keepers.add(pid)
-        for channel in batch:
-            channel.close()
-
-    def _be_keeper(self, channel: Channel, inherited: list[int]) -> NoReturn:
-        status = 1
-        try:
-            for fd in inherited:
-                os.close(fd)
-            reading, writing = _pipe()
-            signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-            tree = SubreaperTree() if self._catches_all and become_subreaper() else GroupTree()
-            Worker(channel, tree, wake=reading, shared=False).serve()
-            status = 0
-        finally:
-            os._exit(status)
+        for worker in workers:
+            worker.close()
 
     def _reap(self, ready: Container[int]) -> bool:
         """Collects what has ended; returns False if no child is left."""
@@ -186,10 +180,56 @@ def _pipe() -> tuple[int, int]:
     return ends
 
 
-def _rehearse() -> None:
-    """Serves commands that do not exist, until all code and caches are warm.
+def _worker(channel: Channel, buffer: mmap, *, catches_all: bool) -> Worker:
+    """Makes the worker of a keeper that is about to be forked, with its first request read."""
+    tree: Tree = SubreaperTree() if catches_all else GroupTree()
+    worker = Worker(channel, tree, buffer=buffer)
+    if channel.inbox and channel.inbox[0][1]:  # a long request, in a file, is left to the keeper
+        worker.look()
+    return worker
 
-    A forked keeper copies each page that it writes to; after this it writes to a fifth fewer.
+
+def _gaps(kept: list[int], end: int) -> list[tuple[int, int]]:
+    """Returns the ranges of descriptors between those that are kept, from 3 on and below `end`."""
+    gaps = []
+    low = 3
+    for fd in [*sorted(kept), end]:
+        if low < fd:
+            gaps.append((low, fd))
+        low = fd + 1
+    return gaps
+
+
+def _be_keeper(worker: Worker, gaps: list[tuple[int, int]]) -> NoReturn:
+    status = 1
+    try:
+        _keep(worker, gaps)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _keep(worker: Worker, gaps: list[tuple[int, int]]) -> None:
+    """Is a keeper, from its fork to its end.
+
+    Args:
+        worker: What it runs.
+        gaps: Ranges of descriptors that belong to others: closed.
+    """
+    for low, high in gaps:
+        os.closerange(low, high)
+    wake = _pipe()
+    signal.set_wakeup_fd(wake[1], warn_on_full_buffer=False)
+    become_subreaper()
+    worker.serve(wake[0])
+    for fd in wake:
+        os.close(fd)
+
+
+def _rehearse(*, catches_all: bool) -> None:
+    """Is a keeper some times, for commands that do not exist, until all code and caches are warm.
+
+    A forked keeper copies each page that it writes to; after this it writes to a third fewer.
     """
     request: Request = {
         "argv": [b"-"],
@@ -207,11 +247,13 @@ def _rehearse() -> None:
     }
     for _ in range(_REHEARSALS):
         ours, theirs = socket.socketpair()
-        wake = _pipe()
         cwd = os.open("/", os.O_RDONLY)
         Channel(ours).send_with_fds(REQUEST, pack(request), [cwd])
         ours.shutdown(socket.SHUT_WR)
-        Worker(Channel(theirs), SubreaperTree(), wake=wake[0], shared=False).serve()
+        os.close(cwd)
+        channel = Channel(theirs)
+        channel.receive()
+        worker = _worker(channel, new_buffer(), catches_all=catches_all)
+        _keep(worker, [(_FAR, _FAR + 1)])
+        worker.close()
         ours.close()
-        for fd in (cwd, *wake):
-            os.close(fd)

@@ -10,7 +10,7 @@ from stead_local.keeper.channel import CHUNK_ERR, CHUNK_OUT, DETACH, FAILURE, FI
 from stead_local.keeper.lean import signal
 from stead_local.keeper.request import pack, unpack_request
 from stead_local.keeper.spawn import CannotRun, apply_limits, spawn
-from stead_local.keeper.streams import Input, Output, Spill, SpillPlace, new_buffer
+from stead_local.keeper.streams import Input, Output, Spill, SpillPlace
 from stead_local.keeper.tree import kill_all
 
 TYPE_CHECKING = False
@@ -48,32 +48,48 @@ class Worker:
     Args:
         channel: To the environment.
         tree: Follows the processes of a command.
-        wake: A descriptor that becomes readable when a child ends, or None.
+        buffer: Scratch space, for nobody else in this process.
         shared: Whether this process does other things too: its working directory is then left alone.
     """
 
-    def __init__(self, channel: Channel, tree: Tree, *, wake: int | None, shared: bool) -> None:
+    def __init__(self, channel: Channel, tree: Tree, *, buffer: mmap, shared: bool = False) -> None:
         self._channel = channel
         self._tree = tree
-        self._wake = wake
+        self._buffer = buffer
         self._shared = shared
+        self._next: tuple[Request, list[int]] | None = None
+        """A request that was read and has not begun, with its descriptors."""
 
-    def serve(self) -> None:
+    def descriptors(self) -> list[int]:
+        """The descriptors that are open here between two commands."""
+        return [*self._channel.descriptors(), *(self._next[1] if self._next else ())]
+
+    def close(self) -> None:
+        """Closes them."""
+        for fd in self._next[1] if self._next else ():
+            os.close(fd)
+        self._next = None
+        self._channel.close()
+
+    def serve(self, wake: int | None) -> None:
         """Serves until the environment is gone or a command leaves something in the background.
 
         In the latter case it looks after that until the last of it has ended, and takes no other command.
+
+        Args:
+            wake: A descriptor that becomes readable when a child ends, or None.
         """
-        buffer = new_buffer()
         try:
-            while (run := self._wait(buffer)) is not None:
+            while self._wait() and self._next is not None:
+                (request, fds), self._next = self._next, None
+                run = _Run(request, fds, self._channel, self._tree, wake=wake, buffer=self._buffer)
                 if run.start(shared=self._shared) and not run.finish():
                     break
         except Exception:  # noqa: BLE001 - whatever it is, the environment must hear of it and no process may stay
             kill_all(self._tree, _LAST_PATIENCE)
             self._report()
         finally:
-            self._channel.close()
-            buffer.close()
+            self.close()
 
     def _report(self) -> None:
         import traceback
@@ -81,22 +97,26 @@ class Worker:
         failure: Failure = {"stage": "keeper", "number": 0, "text": traceback.format_exc()}
         self._channel.post(FAILURE, pack(failure))
 
-    def _wait(self, buffer: mmap) -> _Run | None:
-        """Waits for the next request; None at the end of the connection."""
-        channel = self._channel
-        while True:
-            while channel.inbox and channel.inbox[0][0] != REQUEST:
-                del channel.inbox[0]  # a kill that came when its command had ended by itself
-            if channel.inbox:
-                fds = channel.take_fds()
-                request = unpack_request(channel.inbox.pop(0)[1], fds)
-                return _Run(request, fds, channel, self._tree, wake=self._wake, buffer=buffer)
-            if channel.at_end:
-                return None
+    def _wait(self) -> bool:
+        """Waits for the next request; False at the end of the connection."""
+        while not self.look():
+            if self._channel.at_end:
+                return False
             poll = select.poll()
-            poll.register(channel, select.POLLIN)
+            poll.register(self._channel, select.POLLIN)
             poll.poll()
-            channel.receive()
+            self._channel.receive()
+        return True
+
+    def look(self) -> bool:
+        """Reads the next request if it has arrived."""
+        inbox = self._channel.inbox
+        while self._next is None and inbox:
+            kind, payload = inbox.pop(0)
+            if kind == REQUEST:  # else a kill that came when its command had ended by itself
+                fds = self._channel.take_fds()
+                self._next = unpack_request(payload, fds), fds
+        return self._next is not None
 
 
 class _Run:
