@@ -13,6 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 
+TRAP_RUNS: pytest.StashKey = pytest.StashKey()
+
 for name in [name for name in os.environ if name.startswith(("E2B_", "DAYTONA_"))]:
     if name.partition("_")[0].lower() not in os.environ.get("STEAD_TEST_LIVE", ""):
         del os.environ[name]
@@ -24,6 +26,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     quick = getattr(getattr(item, "cls", None), "quick", None)
     if spec is not None and quick is not None and spec.id not in quick:
         item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begins the traps that were selected, beside all other tests."""
+    from trap_runs import TrapRuns
+
+    session.stash[TRAP_RUNS] = runs = TrapRuns()
+    for item in session.items:
+        if getattr(item, "originalname", "") == "test_trap" and not session.config.option.collectonly:
+            runs.begin(item.callspec.params["version"], item.callspec.params["name"])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Ends what nobody waits for any more."""
+    if TRAP_RUNS in session.stash:
+        session.stash[TRAP_RUNS].close()
+
+
+@pytest.fixture(scope="session")
+def trap_runs(request):
+    """What the traps did."""
+    return request.session.stash[TRAP_RUNS]
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -108,8 +108,18 @@ def test_calls_of_an_operation(provider):
     """What each operation costs in requests: the numbers of the documentation."""
     costs = {}
 
+    async def part(env) -> None:
+        async with aclosing(env.read_file_stream("large", offset=_MIB, length=_MIB)) as chunks:
+            assert sum([len(chunk) async for chunk in chunks]) == _MIB
+
+    async def listed(env) -> None:
+        async with aclosing(env.list_files(".")) as entries:
+            assert len([entry async for entry in entries]) >= 3
+
     async def use() -> None:
         async with provider.environment() as env:
+            await env.start()
+            costs["start"] = provider.server.calls()
             await env.write_file("small", "x" * 1000)
             await env.write_file("middle", "x" * _MIB)
             await env.write_file("large", "x" * (9 * _MIB))
@@ -125,14 +135,22 @@ def test_calls_of_an_operation(provider):
             await env.write_file("middle", "x" * (_MIB - 1))
             await cost("read middle", env.read_file("middle"))
             await cost("read large", env.read_file("large"))
+            await cost("part of a large file", part(env))
+            await cost("list", listed(env))
             await cost("write", env.write_file("small", "y"))
             await cost("write large", env.write_file("large", b"y" * (2 * _MIB)))
             await cost("read_lines", env.read_lines("small", LineRange()))
             await cost("execute", env.execute("true"))
             await cost("execute with stdin", env.execute("cat", stdin="x"))
+            await cost("close", env.close())
 
     run(use())
+    # Daytona is also asked whether the sandbox has started, as often as that takes.
+    assert costs.pop("start") == 2 or provider.name == "daytona"
     assert costs == {
+        "part of a large file": 2,
+        "list": 1,
+        "close": 1,
         "stat": 1,
         "delete": 1,
         "read small": 1,

@@ -1,8 +1,7 @@
 """The SDKs' traps are none for who uses the environments: tried on every Python of 3.11 to 3.13 that has the SDKs."""
 
-import json
 import subprocess
-from functools import cache
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,41 +10,20 @@ from pythons import pythons, variables
 from traps import TRAPS
 
 HERE = Path(__file__).parent
-VERSIONS = sorted(pythons())
+VERSIONS = [
+    pytest.param(version, marks=() if path == sys.executable else pytest.mark.slow)
+    for version, path in sorted(pythons().items())
+]
+"""The Python of the run, and others, whose turns are slow."""
 
 
-@pytest.fixture(scope="session")
-def outcomes(servers):
-    """Runs all traps of a provider on a Python, once."""
-
-    @cache
-    def of(version: str, name: str) -> dict[str, str | None]:
-        server = servers(name)
-        server.reset()
-        ran = subprocess.run(
-            [pythons()[version], str(HERE / "traps.py"), name, server.url],
-            env=variables(),
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert ran.returncode == 0, f"the interpreter ended with {ran.returncode}: {ran.stderr[-2000:]}"
-        # What the SDKs leave behind when something is given up would be printed by asyncio.
-        assert "never retrieved" not in ran.stderr
-        return json.loads(ran.stdout.splitlines()[-1])
-
-    return of
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("trap", TRAPS)
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 @pytest.mark.parametrize("version", VERSIONS)
-def test_trap(outcomes, version, name, trap):
+def test_trap(trap_runs, version, name, trap):
     """On that Python, that trap of that provider's SDK is not felt."""
-    assert outcomes(version, name)[trap] is None
+    assert trap_runs.begin(version, name).result()[trap] is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -55,7 +55,7 @@ def clean(
     """
     if (older_than is None) == (not everything):
         raise typer.BadParameter("say --older-than AGE, or --all")
-    before = datetime.now(UTC) - (timedelta(0) if older_than is None else _age(older_than))
+    before = None if older_than is None else datetime.now(UTC) - _age(older_than)
     removed = asyncio.run(_clean(_open(name, config), before, dry_run=dry_run))
     if json:
         print_json({"removed": [] if dry_run else removed, "would_remove": removed if dry_run else []})
@@ -64,10 +64,11 @@ def clean(
         print(printable(f"{'would remove' if dry_run else 'removed'} {sandbox}"))
 
 
-async def _clean(environment: SandboxEnvironment, before: datetime, *, dry_run: bool) -> list[str]:
+async def _clean(environment: SandboxEnvironment, before: datetime | None, *, dry_run: bool) -> list[str]:
     removed = []
     for info in await environment.list_sandboxes():
-        if info.started is not None and info.started > before:
+        # One that does not tell its age is not known to be old enough.
+        if before is not None and (info.started is None or info.started > before):
             continue
         if not dry_run:
             await environment.remove_sandbox(info.id)
