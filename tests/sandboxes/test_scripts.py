@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_machine import LocalPosix, busybox
+from providers import SCALE
 
 from stead.errors import EnvironmentLost, FileMissing, SteadError, Unavailable
 from stead.posix.scripts import script
@@ -243,7 +244,9 @@ _TEXT = st.binary(max_size=300) | st.text(max_size=200).map(str.encode) | st.jus
 _LINES = st.lists(_TEXT, max_size=12).map(b"\n".join)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=int(max(40, 400 * SCALE)), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     data=_LINES,
     start=st.integers(1, 14),

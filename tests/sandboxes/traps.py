@@ -36,7 +36,7 @@ class Traps:
     def env(self, **options: Any) -> Any:
         return self.provider.environment(**options)
 
-    async def stray_cancellation(self) -> None:
+    async def spurious_cancellation(self) -> None:
         """The SDK's own timeout cancels the task that called it, seconds later, wherever that is."""
         async with self.env() as env:
             result = await env.execute("echo a; sleep 20", timeout=1)
@@ -125,7 +125,7 @@ class Traps:
                 result = await env.execute(command + "; echo err >&2")
                 equal((result.stdout, result.stderr), (out, "err\n" if "exit" not in command else ""))
 
-    async def shell_state(self) -> None:
+    async def exit_n_ends_the_shell(self) -> None:
         """`exec`, `exit`, `set -e` and `cd` end nothing but their own command, and leave nothing to the next."""
         async with self.env() as env:
             found = [
@@ -141,7 +141,7 @@ class Traps:
             equal((await env.execute("cat; read x; echo [$x]", timeout=10)).stdout, "[]\n")
             equal((await env.execute("cat", stdin="given\n", timeout=10)).stdout, "given\n")
 
-    async def empty_and_bounded_files(self) -> None:
+    async def empty_and_boundary_bearing_files(self) -> None:
         """An empty file, and files that hold the SDK's own form boundary, are read as they are."""
         large = _BOUNDARY + b"x" * (9 * _MIB) + _BOUNDARY + b"tail"
         async with self.env() as env:
@@ -168,6 +168,17 @@ class Traps:
             await env.write_file("f", b"0123456789" * _MIB)
             cut = {"route": self.provider.download, "kind": "cut", "after": 300_000, "times": 3}
             async with self.env(url=self.provider.fault_url(cut), sandbox_id=env.sandbox_id) as broken:
+                equal(await broken.read_file("f") == b"0123456789" * _MIB, True)
+            # A stall in mid-stream is no wait for ever; and what is silent each time is told.
+            stalls = {
+                "route": self.provider.download,
+                "kind": "stall_body",
+                "after": 300_000,
+                "seconds": 60,
+                "times": 1,
+            }
+            url = self.provider.fault_url(stalls)
+            async with self.env(url=url, sandbox_id=env.sandbox_id, request_timeout=1) as broken:
                 equal(await broken.read_file("f") == b"0123456789" * _MIB, True)
             cut["after"], cut["times"] = 0, -1
             async with self.env(url=self.provider.fault_url(cut), sandbox_id=env.sandbox_id) as broken:
