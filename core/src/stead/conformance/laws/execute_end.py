@@ -84,7 +84,7 @@ class EndLaws(LawSettings):
         """Cancelling the caller kills the whole tree, rises as cancelled, and the environment works after."""
         await here.make(env)
         task = asyncio.create_task(env.execute(f"({_BEAT}) & sleep 30; echo late > late", cwd=here.path))
-        await self._first_beat(env, here)
+        await self._appears(env, here / "beat")
         await self._cancelled(task)
         await self._silent(env, here)
         assert (await env.execute("echo works")).stdout == "works\n"
@@ -94,11 +94,11 @@ class EndLaws(LawSettings):
         """Cancelling a command that has hardly begun leaves nothing running either."""
         await here.make(env)
         for ticks in range(6):
-            task = asyncio.create_task(env.execute("sleep 1; echo late > late", cwd=here.path))
+            task = asyncio.create_task(env.execute("sleep 0.6; echo late > late", cwd=here.path))
             for _ in range(ticks):
                 await asyncio.sleep(0)
             await self._cancelled(task)
-        await asyncio.sleep(1.3)
+        await asyncio.sleep(1)
         with pytest.raises(FileMissing):
             await env.read_file(here / "late")
 
@@ -115,16 +115,16 @@ class EndLaws(LawSettings):
     async def test_execute_background_lives(self, env: Environment, here: Folder) -> None:
         """A normal return kills nothing: what was left in the background goes on, and can still print."""
         await here.make(env)
-        await sh(env, "(sleep 1; echo late; echo done > done) & echo started", here)
-        await asyncio.sleep(1 + self.margin / 2)
-        assert await env.read_file(here / "done") == b"done\n"
+        await sh(env, "(sleep 0.5; echo late; echo done > done; mv done ended) & echo started", here)
+        await self._appears(env, here / "ended")
+        assert await env.read_file(here / "ended") == b"done\n"
 
     @law("G20", needs="execute")
     async def test_execute_background_not_mixed(self, env: Environment, here: Folder) -> None:
         """What a background child prints later never appears in another result."""
         await here.make(env)
-        await sh(env, "(sleep 0.7; echo late; echo late >&2) & echo first", here)
-        result = await env.execute("sleep 1.2; echo second")
+        await sh(env, "(sleep 0.4; echo late; echo late >&2) & echo first", here)
+        result = await env.execute("sleep 0.9; echo second")
         assert (result.stdout, result.stderr) == ("second\n", "")
 
     @law("G20", needs="execute")
@@ -133,7 +133,7 @@ class EndLaws(LawSettings):
         await here.make(env)
         await sh(env, f"({_BEAT}) > /dev/null 2>&1 &", here)
         async with second:
-            await self._first_beat(second, here)
+            await self._appears(second, here / "beat")
             await env.close()
             with suppress(EnvironmentLost):  # a machine that ended with its environment holds nothing that beats
                 await self._silent(second, here)
@@ -171,15 +171,15 @@ class EndLaws(LawSettings):
         assert await env.read_file(here / "beat")
         await self._silent(env, here)
 
-    async def _first_beat(self, env: Environment, here: Folder) -> None:
+    async def _appears(self, env: Environment, path: str) -> None:
         for _ in range(100):
             try:
-                await env.read_file(here / "beat")
+                await env.read_file(path)
             except FileMissing:
                 await asyncio.sleep(0.05)
             else:
                 return
-        pytest.fail("the command did not begin within 5 s")
+        pytest.fail(f"the command did not write {path} within 5 s")
 
     async def _silent(self, env: Environment, here: Folder) -> None:
         # A beat that was under way when its process died may still land: count from a little later on.
