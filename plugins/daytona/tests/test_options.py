@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 
 import pytest
 
@@ -15,7 +16,8 @@ from stead_daytona.plugin import stead_backend
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch, tmp_path):
     """No key of the machine's, nor from a file beside the tests: nothing here reaches an account."""
-    monkeypatch.delenv("DAYTONA_API_KEY", raising=False)
+    for name in [name for name in os.environ if name.startswith("DAYTONA_")]:
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
 

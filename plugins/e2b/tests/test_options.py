@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 
 import pytest
 
@@ -15,7 +16,8 @@ from stead_e2b.plugin import stead_backend
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch, tmp_path):
     """No key of the machine's, nor from a file beside the tests: nothing here reaches an account."""
-    monkeypatch.delenv("E2B_API_KEY", raising=False)
+    for name in [name for name in os.environ if name.startswith("E2B_")]:
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
 
