@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 from providers import run
 
-from stead.errors import AccessDenied, EnvironmentLost, FileMissing, SteadError, Unavailable
+from stead.errors import AccessDenied, EnvironmentLost, FileMissing, SteadError, StreamInterrupted, Unavailable
 from stead.tools import toolset
 
 _MIB = 1 << 20
@@ -116,5 +116,23 @@ def test_stopped_sandbox_is_woken_by_recreate(provider):
             expected = isinstance(env, DaytonaEnvironment)
             assert (await env.stat(".")).kind == "directory"
             assert (events[0].created != events[0].lost) is expected
+
+    run(use())
+
+
+def test_without_the_bare_download(provider_of, monkeypatch):
+    """Should Daytona's generated client change, the SDK's form is read instead; what that cuts off is told, not lost."""
+    from daytona_toolbox_api_client_async import FileSystemApi
+
+    monkeypatch.delattr(FileSystemApi, "download_file_without_preload_content")
+    monkeypatch.setattr("stead.posix.reading.pause_before", lambda attempt, error: 0.01)
+
+    async def use() -> None:
+        async with provider_of("daytona").environment() as env:
+            await env.write_file("f", b"0123456789" * _MIB)
+            assert await env.read_file("f") == b"0123456789" * _MIB
+            await env.write_file("f", b"x" * 100_000 + b"\r\n--DAYTONA-FILE-BOUNDARY--\r\n" + b"y" * (9 * _MIB))
+            with pytest.raises(StreamInterrupted):
+                await env.read_file("f")
 
     run(use())
