@@ -6,9 +6,9 @@ from typing import Any
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Call, argument_object
 
-__all__ = ["are_long", "arguments_text", "cleared_arguments"]
+__all__ = ["LONG_ARGUMENTS", "are_long", "arguments_text", "cleared_arguments"]
 
-_LEAST_CHARS = 1_000
+LONG_ARGUMENTS = 1_000
 """Arguments that are shorter altogether stay."""
 _LEAST_VALUE_CHARS = 200
 """A shorter value stays: a path, a name, a number."""
@@ -35,7 +35,7 @@ def are_long(call: Call) -> bool:
     arguments = call.arguments
     if arguments is None or call.signed:
         return False
-    return not isinstance(arguments, str) or len(arguments) > _LEAST_CHARS
+    return not isinstance(arguments, str) or len(arguments) > LONG_ARGUMENTS
 
 
 def cleared_arguments(call: Call, marker: Callable[[int], str]) -> Any:
@@ -49,9 +49,9 @@ def cleared_arguments(call: Call, marker: Callable[[int], str]) -> Any:
         return None
     if call.form == "text":
         text = arguments_text(call)
-        return marker(len(text)) if len(text) > _LEAST_CHARS else None
+        return marker(len(text)) if len(text) > LONG_ARGUMENTS else None
     values = argument_object(call)
-    if values is None or len(arguments_text(call)) <= _LEAST_CHARS:
+    if values is None or len(arguments_text(call)) <= LONG_ARGUMENTS:
         return None
     cleared = {key: _cleared_value(value, marker) for key, value in values.items()}
     return cleared if any(cleared[key] is not value for key, value in values.items()) else None

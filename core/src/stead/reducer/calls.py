@@ -1,6 +1,6 @@
 """What goes into the reducer and what comes out: a tool call, what a handler answers, and the report of a decision."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -68,7 +68,7 @@ class Report:
     """What one `truncate` or `clear` did."""
 
     phase: Phase
-    decisions: tuple[Decision, ...] = ()
+    decisions: Sequence[Decision] = ()
     before_tokens: int = 0
     """Clear phase: tokens of the whole request, tool schemas included, before."""
     after_tokens: int = 0

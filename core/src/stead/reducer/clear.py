@@ -7,15 +7,18 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stead.errors import ConfigError
 from stead.reducer.calls import Action, Decision, Outcome, Report
+from stead.reducer.columns import Columns
 from stead.reducer.context import Context, one_line
 from stead.reducer.edits import NOWHERE, Edit, fill_in
 from stead.reducer.history import Histories, History
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.pairing import Exchange
+from stead.reducer.quick import Quick, QuickPlan, suits
 from stead.reducer.repeat import Repeater, group_hash, spliced, with_undone
 from stead.reducer.rounds import RoundPlan, Rounds
 from stead.reducer.tokens import TokenMeter
@@ -48,6 +51,7 @@ class Clearing:
         self._repeater = Repeater(context)
         self._lock = asyncio.Lock()
         self.meter = TokenMeter(counter=self._config.token_counter)
+        self._quick = Quick(context, self.meter)
         self._last_total = 0
 
     def calibrate(self, reported: int) -> None:
@@ -69,27 +73,37 @@ class Clearing:
     async def _run(self, messages: Sequence[Any], tools: Iterable[Any]) -> Outcome:
         tools = tuple(tools)
         await self._context.flush()
-        work = await self._read(messages, tools)
+        history, start = self._take(messages)
+        if history.read_quickly(start) and history.columns is not None:
+            if not self._repeater.knows_any(history.columns, history.outputs, start):
+                return await self._run_quickly(history, history.columns, tools)
+            history.leave_columns(start)
+        work = await self._read(history, start, tools)
         if work.before > self._config.max_tokens_for_clear:
             freed = await self._plan(work)
             if self._is_stale(work):
                 self._histories.forget(work.history)
-                work = await self._read(messages, tools)
+                work = await self._read(*self._take(messages), tools)
                 freed = await self._plan(work)
             await self._pass(work, freed)
         self._last_total = work.reading.total - sum([plan.gain for plan in work.plans])
         work.warnings += self.meter.take_warnings()
         return await self._outcome(work, self.meter.calibrated(self._last_total))
 
-    async def _read(self, messages: Sequence[Any], tools: Sequence[Any]) -> _Pass:
-        """Reads the list, with all that was reduced before in its place again."""
+    def _take(self, messages: Sequence[Any]) -> tuple[History, int]:
+        """The history that a list goes on from, and the index of its first new entry."""
         if self._context.undo:
             messages = with_undone(messages, self._context.undo, self._config.message_format)
         found = self._histories.find(messages)
-        history, known = found or (History(self.meter, self._config.message_format), (False, 0))
         if found is None:
-            self._histories.add(history)
-        start = history.take(messages, known)
+            quick = suits(self._context, self.meter)
+            found = History(self.meter, self._config.message_format, quick=quick), (False, 0)
+            self._histories.add(found[0])
+        return found[0], found[0].take(messages, found[1])
+
+    async def _read(self, history: History, start: int, tools: Sequence[Any]) -> _Pass:
+        """Reads a list, with all that was reduced before in its place again."""
+        history.learn_format()
         reading = await history.ledger.read(history.outputs, tools)
         warnings = []
         try:
@@ -116,7 +130,9 @@ class Clearing:
             after_tokens=after,
             warnings=tuple(work.warnings),
         )
-        outcome = Outcome(list(work.history.outputs), report)
+        return await self._processed(Outcome(list(work.history.outputs), report))
+
+    async def _processed(self, outcome: Outcome) -> Outcome:
         process = self._config.clear_post_process
         if process is None or not outcome.changed:
             return outcome
@@ -124,22 +140,75 @@ class Clearing:
         answer = await answer if inspect.isawaitable(answer) else answer
         return outcome if answer is None else answer
 
+    async def _run_quickly(self, history: History, columns: Columns, tools: Sequence[Any]) -> Outcome:
+        """As `_run`, with what the columns tell."""
+        config, calibrated = self._config, self.meter.calibrated
+        total = columns.total + await self.meter.count_tools(tools)
+        before = calibrated(total)
+        decisions: Sequence[Decision] = ()
+        warnings: list[str] = []
+        if before > config.max_tokens_for_clear:
+            counts = partial(columns.tokens, history.outputs)
+            rounds = Rounds(self._context, history.ledger, history.outputs, counts, set())
+            plan = await self._quick.plan(columns, history.outputs, total, rounds, self._reason(before))
+            plans = len(plan.cleared) + len(plan.others)
+            if plans == 0:
+                columns.done = plan.done
+            problem = self._too_little(before, calibrated(plan.freed), plans=plans)
+            if problem is None:
+                # Nothing can be stored here; a handler that wants it to be is told so.
+                for error in (await store_edits(self._context, plan.edits)).values():
+                    raise error
+                total -= plan.freed
+                decisions = self._commit_quickly(history, columns, plan)
+            else:
+                warnings.append(problem)
+        self._last_total = total
+        warnings += self.meter.take_warnings()
+        report = Report(
+            phase="clear",
+            decisions=decisions,
+            before_tokens=before,
+            after_tokens=calibrated(total),
+            warnings=tuple(warnings),
+        )
+        return await self._processed(Outcome(list(history.outputs), report))
+
+    def _commit_quickly(self, history: History, columns: Columns, plan: QuickPlan) -> Sequence[Decision]:
+        self._repeater.remember_notices(plan.cleared)
+        decisions: list[Decision] = []
+        taken = 0
+        for position, other in plan.others:
+            decisions += plan.cleared[taken:position]
+            self._repeater.remember(other, history.outputs)
+            decisions += self._decisions(other, partial(columns.tokens, history.outputs), plan.cleared.reason)
+            taken = position
+        history.commit(plan.entries, moved=False)
+        columns.total -= plan.freed
+        columns.result_tokens, columns.done = plan.result_tokens, plan.done
+        columns.look_at_last(history.outputs)
+        return (*decisions, *plan.cleared[taken:]) if plan.others else plan.cleared
+
     # ---- one pass --------------------------------------------------------------------------------------------------
 
+    def _reason(self, before: int) -> str:
+        return f"the request has {before} tokens, more than {self._config.max_tokens_for_clear}"
+
+    def _too_little(self, before: int, freed: int, *, plans: int) -> str | None:
+        """Why a pass changes nothing; None if it does."""
+        if plans == 0:
+            return f"{self._reason(before)}, and nothing is left to clear"
+        least = self._config.clear_at_least_tokens
+        if freed < least:
+            return f"clearing would free {freed} tokens, fewer than {least}; nothing was changed"
+        return None
+
     async def _pass(self, work: _Pass, freed: int) -> None:
-        config = self._config
         if work.reading.strays:
             work.warnings.append(f"{len(work.reading.strays)} results answer no call; they were left in place")
-        if not work.plans:
-            work.warnings.append(
-                f"the request has {work.before} tokens, more than {config.max_tokens_for_clear}, and nothing is left"
-                " to clear"
-            )
-            return
-        if freed < config.clear_at_least_tokens:
-            work.warnings.append(
-                f"clearing would free {freed} tokens, fewer than {config.clear_at_least_tokens}; nothing was changed"
-            )
+        problem = self._too_little(work.before, freed, plans=len(work.plans))
+        if problem is not None:
+            work.warnings.append(problem)
             work.plans = []
             work.decisions = []
             return
@@ -158,7 +227,7 @@ class Clearing:
             if turn.index in work.history.exhausted or not turn.complete:
                 continue
             plan = await rounds.plan(turn)
-            if _worth_it(plan):
+            if plan.is_worth_it:
                 freed += plan.gain
                 work.plans.append(plan)
             else:
@@ -180,7 +249,7 @@ class Clearing:
         return False
 
     def _rounds(self, work: _Pass) -> Rounds:
-        history, counts = work.history, work.reading.by_message
+        history, counts = work.history, work.reading.by_message.__getitem__
         return Rounds(self._context, history.ledger, history.outputs, counts, self._repeater.rewritten)
 
     async def _store(self, work: _Pass) -> None:
@@ -203,7 +272,7 @@ class Clearing:
                 continue
             if any(edits[i].paths is not predicted[i] for i in own):
                 await self._rounds(work).apply(plan)
-            if not _worth_it(plan):
+            if not plan.is_worth_it:
                 work.history.exhausted.add(plan.round.index)
             elif plan.group is None or await self._store_group(work, plan):
                 kept.append(plan)
@@ -230,7 +299,7 @@ class Clearing:
         history = work.history
         edited: dict[int, Any] = {}
         counts: dict[int, int] = {}
-        reason = f"the request has {work.before} tokens, more than {self._config.max_tokens_for_clear}"
+        reason = self._reason(work.before)
         groups: list[tuple[RoundPlan, list[Any]]] = []
         for plan in work.plans:
             self._repeater.remember(plan, history.outputs)
@@ -239,17 +308,21 @@ class Clearing:
                 counts |= plan.counts
             else:
                 groups.append((plan, [plan.entries.get(index, entry) for index, entry in enumerate(plan.group)]))
-            share = max(1, len(plan.edits))
-            before = sum([work.reading.by_message[index] for index in plan.counts]) if plan.group is None else plan.gain
-            shares = (before // share, (before - plan.gain) // share)
-            for edit in plan.edits:
-                work.decisions.append(self._decision(edit, "reduced", reason, shares))
-                edit.settle()
-            work.decisions += [_kept(exchange, why) for exchange, why in plan.kept]
+            work.decisions += self._decisions(plan, work.reading.by_message.__getitem__, reason)
             history.exhausted.add(plan.round.index)
         history.commit(spliced(history.outputs, edited, groups), moved=bool(groups))
         if not groups:
             history.ledger.replace(edited, counts)
+
+    def _decisions(self, plan: RoundPlan, counts: Callable[[int], int], reason: str) -> list[Decision]:
+        share = max(1, len(plan.edits))
+        before = sum([counts(index) for index in plan.counts]) if plan.group is None else plan.gain
+        shares = (before // share, (before - plan.gain) // share)
+        decisions = []
+        for edit in plan.edits:
+            decisions.append(self._decision(edit, "reduced", reason, shares))
+            edit.settle()
+        return decisions + [_kept(exchange, why) for exchange, why in plan.kept]
 
     def _decision(self, edit: Edit, action: Action, reason: str, counts: tuple[int, int] = (0, 0)) -> Decision:
         before, after, path = edit.characters, edit.characters, None
@@ -258,11 +331,6 @@ class Clearing:
             path = edit.paths.result or edit.paths.arguments
         tool, call_id = edit.tool, edit.exchange.call.id
         return Decision("clear", tool, call_id, action, reason, before, after, counts[0], counts[1], path)
-
-
-def _worth_it(plan: RoundPlan) -> bool:
-    """A round is changed if that frees tokens, or if a handler of the caller's said so."""
-    return plan.gain > 0 or any(edit.answer is not None for edit in plan.edits)
 
 
 def _kept(exchange: Exchange, reason: str) -> Decision:

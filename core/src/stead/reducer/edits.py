@@ -1,5 +1,6 @@
 """What clearing would do to one exchange of a call and its result, before anything is stored."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,19 @@ from stead.reducer.media import MediaPart, media_part
 from stead.reducer.messages.blocks import block_text
 from stead.reducer.messages.pairing import Exchange
 
-__all__ = ["NOWHERE", "Edit", "Paths", "ask_for_edit", "fill_in", "plan_edit"]
+__all__ = [
+    "NOWHERE",
+    "SURELY_SHORTER",
+    "Edit",
+    "Paths",
+    "ask_for_edit",
+    "fill_in",
+    "is_shorter",
+    "plan_edit",
+    "unsaved_notice",
+]
 
-_SURELY_SHORTER = 5
+SURELY_SHORTER = 5
 NOT_SHORTER = "no notice is shorter"
 _MEDIA_NAMED = 5
 _UNKNOWN_HASH = "0" * 64
@@ -181,15 +192,17 @@ def _built_in(context: Context, edit: Edit) -> bool:
         media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
         edit.paths = Paths(edit.own_path or path, path, tuple(media))
     fill_in(context, edit, arguments=context.config.clear_tool_arguments)
-    if not edit.media and not _is_shorter(str(edit.result), edit):
-        edit.result = None
+    if not edit.media:
+        shown = str(edit.result)
+        if not is_shorter(len(shown), estimate_tokens(shown), edit.characters, edit.texts):
+            edit.result = None
     return edit.result is not None or edit.arguments is not None
 
 
 def _placeholder(context: Context, edit: Edit) -> str:
     notices, tool, paths = context.notices, shown_name(edit.tool), edit.paths
     if paths.result is None:
-        return notices.cleared_unsaved.format(tool=tool, characters=edit.characters)
+        return unsaved_notice(context, edit.tool, edit.characters)
     reader = context.config.read_file_tool_name
     named = ", ".join(paths.media[:_MEDIA_NAMED]) + (", ..." if len(paths.media) > _MEDIA_NAMED else "")
     return notices.cleared.format(
@@ -214,10 +227,27 @@ def _markers(context: Context, edit: Edit) -> Any:
     return cleared_arguments(edit.exchange.call, marker)
 
 
-def _is_shorter(shown: str, edit: Edit) -> bool:
+def unsaved_notice(context: Context, tool: str, characters: int) -> str:
+    """What stands in the place of a cleared result that was not stored.
+
+    Args:
+        context: The reducer's settings and means.
+        tool: The tool's name.
+        characters: Characters of the result.
+    """
+    return context.notices.cleared_unsaved.format(tool=shown_name(tool), characters=characters)
+
+
+def is_shorter(size: int, tokens: int, characters: int, texts: Sequence[str | None]) -> bool:
+    """True if a notice has fewer tokens than the texts in whose place it stands.
+
+    Args:
+        size: Characters of the notice.
+        tokens: Its tokens.
+        characters: Characters of the texts.
+        texts: The texts.
+    """
     # No character weighs less than a quarter of a token, and none of a notice much more than a whole one.
-    if edit.characters > _SURELY_SHORTER * len(shown):
+    if characters > SURELY_SHORTER * size:
         return True
-    if len(shown) >= edit.characters:
-        return False
-    return estimate_tokens(shown) < sum(estimate_tokens(text) for text in edit.texts if text)
+    return size < characters and tokens < sum(estimate_tokens(text) for text in texts if text)

@@ -5,12 +5,12 @@ with two corrections: digits and the marks of JSON weigh more, and so do long ru
 need fewer tokens for most scripts, so that the error there is to the safe side; `TokenLedger.calibrate` removes it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from stead.errors import ConfigError
 
-__all__ = ["TextCounter", "estimate_tokens", "exact_counter", "text_units"]
+__all__ = ["TextCounter", "estimate_tokens", "exact_counter", "text_units", "text_weigher", "tokens_of"]
 
 TextCounter = Callable[[str], int]
 """Tokens of a text."""
@@ -25,6 +25,7 @@ LATIN_1_WEIGHT = 90
 
 DIGITS = b"0123456789"
 DENSE = DIGITS + b'"{}[]'
+NOT_DENSE = bytes(code for code in range(1, 0x100) if code not in DENSE)
 UPPER = bytes(range(0x41, 0x5B))
 ABOVE_ASCII = bytes(range(0x80, 0x100))
 BLOB_CHARS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-\r\n")
@@ -32,6 +33,8 @@ BLOB_TABLE = bytes(0x61 if code in BLOB_CHARS else 0x20 for code in range(0x100)
 # Words and paths are shorter; a run that is not has to look like encoded data too.
 BLOB_RUN = 256
 BLOB_LEAST_DIGITS = BLOB_RUN // 20
+# As many as share the fixed costs, and few enough that their copies stay in the processor's cache.
+_WEIGHED_TOGETHER = 512
 
 
 def _rows(*ranges: tuple[int, int]) -> bytes:
@@ -81,6 +84,34 @@ def text_units(text: str) -> int:
     dense = size - len(data.translate(None, DENSE))
     units = ASCII_WEIGHT * size + DENSE_EXTRA * dense
     return units + _blob_extra(data) if dense >= BLOB_LEAST_DIGITS and size >= BLOB_RUN else units
+
+
+def tokens_of(texts: Sequence[str], around: Sequence[int]) -> list[int]:
+    """Tokens of many texts at once, by estimate: short ones cost a fifth.
+
+    Args:
+        texts: Any texts.
+        around: What comes to each, in hundredths of a token.
+
+    Raises:
+        TypeError: One is no text.
+    """
+    found: list[int] = []
+    for first in range(0, len(texts), _WEIGHED_TOGETHER):
+        part = texts[first : first + _WEIGHED_TOGETHER]
+        more = around[first : first + _WEIGHED_TOGETHER]
+        joined = "\0".join(part)
+        dense = joined.encode().translate(None, NOT_DENSE).split(b"\0") if joined.isascii() else []
+        if len(dense) != len(part):
+            found += [-(-(units + text_units(text)) // UNIT) for text, units in zip(part, more, strict=True)]
+            continue
+        found += [
+            -(-(units + ASCII_WEIGHT * size + DENSE_EXTRA * marks) // UNIT)
+            if marks < BLOB_LEAST_DIGITS or size < BLOB_RUN
+            else -(-(units + text_units(text)) // UNIT)
+            for text, units, size, marks in zip(part, more, map(len, part), map(len, dense), strict=True)
+        ]
+    return found
 
 
 def exact_counter(encoding: str = "o200k_base") -> TextCounter:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from stead.errors import ConfigError
+from stead.reducer.columns import Columns
 from stead.reducer.ledger import Ledger
 from stead.reducer.messages.codec import Codec
 from stead.reducer.messages.detect import codec_named, find_codec, format_in
+from stead.reducer.messages.openai_chat import OpenAIChat
 from stead.reducer.tokens import TokenMeter
 
 __all__ = ["Histories", "History"]
@@ -20,15 +22,19 @@ class History:
 
     Attributes:
         ledger: Reads the reduced list.
+        columns: Read it as long as they can; None afterwards.
         outputs: The reduced list, as the caller got it last.
         exhausted: Indexes, in `outputs`, of rounds from which nothing more can be gained.
     """
 
-    def __init__(self, meter: TokenMeter, given: str | Codec | None = None) -> None:
+    def __init__(self, meter: TokenMeter, given: str | Codec | None = None, *, quick: bool = False) -> None:
         self._meter = meter
         self._format = given
         self._detected = False
+        self._learned = 0
         self.ledger = Ledger(find_codec((), given), meter)
+        is_chat = type(self.ledger.codec) is OpenAIChat  # which stands for what is not known yet too
+        self.columns = Columns(meter.estimate) if quick and is_chat else None
         self.outputs: list[Any] = []
         self.exhausted: set[int] = set()
         self._inputs: list[Any] = []
@@ -62,7 +68,6 @@ class History:
         """
         raw, size = known
         new = list(messages[size:])
-        self._learn_format(new)
         before = self._inputs if raw else self.outputs
         dropped = len(before) - size
         start = len(self.outputs) - dropped
@@ -73,7 +78,40 @@ class History:
         else:
             self.outputs = [*self.outputs[:start], *new]
         self._inputs = list(messages) if raw else self.outputs
+        self._learned = min(self._learned, start)
         return start
+
+    def read_quickly(self, start: int) -> bool:
+        """Reads what is new into the columns; False if they do not hold it, and the ledger is to read it all.
+
+        Args:
+            start: As `take` says.
+        """
+        if self.columns is None:
+            return False
+        if self.columns.read(self.outputs, start):
+            return True
+        self.leave_columns(start)
+        return False
+
+    def leave_columns(self, start: int) -> None:
+        """From here on the ledger reads.
+
+        Args:
+            start: Index of the first entry that is new.
+        """
+        if self.columns is not None:
+            self.exhausted = {index for index in self.columns.exhausted() if index < start}
+            self.columns = None
+
+    def learn_format(self) -> None:
+        """Looks at the entries that are new to tell their format, if it was not given.
+
+        Raises:
+            ConfigError: The messages belong to different formats, or to none that is known.
+        """
+        self._learn_format(self.outputs[self._learned :])
+        self._learned = len(self.outputs)
 
     def _learn_format(self, messages: Sequence[Any]) -> None:
         if self._format is not None and not isinstance(self._format, str):

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
+from stead.reducer.calls import Decision
+from stead.reducer.columns import Columns
 from stead.reducer.context import Context
+from stead.reducer.edits import unsaved_notice
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.blocks import block_text, json_text, with_text
 from stead.reducer.messages.codec import Codec, Content
@@ -40,6 +43,7 @@ class Repeater:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._memory: dict[tuple[str | None, int, int], tuple[Any, Any]] = {}
+        self._unsorted: list[Sequence[Decision]] = []
         self._groups: dict[str, list[Any]] = {}
         self.rewritten: set[str] = set()
 
@@ -57,6 +61,7 @@ class Repeater:
         """
         for store in self._context.stores():
             await store.records.load()
+        self._sort()
         new = _since(reading.rounds, start)
         suspects = [e for turn in new for e in turn.exchanges if e.result and self._is_suspect(e)]
         gate = asyncio.Semaphore(_AT_ONCE)
@@ -87,6 +92,44 @@ class Repeater:
         for edit in plan.edits:
             if edit.paths.result is None and edit.paths.arguments is None:
                 self._memory[_key(edit.exchange)] = edit.result, edit.arguments
+
+    def remember_notices(self, decisions: Sequence[Decision]) -> None:
+        """As `remember`, for results in whose place their tool's notice stands. Costs nothing until it is needed.
+
+        Args:
+            decisions: What was done, each to the only call of its id.
+        """
+        self._unsorted.append(decisions)
+
+    def knows_any(self, columns: Columns, messages: Sequence[Any], start: int) -> bool:
+        """True if something that is new in a list, or in the round before, was cleared in another one.
+
+        Args:
+            columns: Of the list.
+            messages: The list.
+            start: Index of the first entry that is new.
+        """
+        if start == len(messages) or not (self._memory or self._unsorted):
+            return False
+        self._sort()
+        round_before: int | None = None
+        for number in range(len(columns.call_at) - 1, -1, -1):
+            index, at, identity = columns.call_at[number], columns.result_at[number], columns.call_ids[number]
+            if index < start and round_before is None:
+                round_before = index
+            if round_before is not None and index < round_before:
+                break
+            if at >= 0 and (identity, 0, _size(columns.codec.view(messages[at]).results[0].content)) in self._memory:
+                return True
+        return False
+
+    def _sort(self) -> None:
+        """Fills the memory with what was only kept so far."""
+        for decisions in self._unsorted:
+            for decision in decisions:
+                notice = unsaved_notice(self._context, decision.tool, decision.before_chars)
+                self._memory[decision.call_id, 0, decision.before_chars] = notice, None
+        self._unsorted.clear()
 
     def _is_suspect(self, exchange: Exchange) -> bool:
         store = self._context.store_for(exchange.call.name or "tool")
@@ -210,5 +253,8 @@ def _since(rounds: Sequence[Round], start: int) -> list[Round]:
 
 def _key(exchange: Exchange) -> tuple[str | None, int, int]:
     content = exchange.result.content if exchange.result is not None else ""
-    size = len(content) if isinstance(content, str) else len(json_text(content))
-    return exchange.call.id, exchange.number, size
+    return exchange.call.id, exchange.number, _size(content)
+
+
+def _size(content: Content) -> int:
+    return len(content) if isinstance(content, str) else len(json_text(content))

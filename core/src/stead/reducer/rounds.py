@@ -1,7 +1,7 @@
 """Plans for whole rounds: which entries of the history become what, and how many tokens that frees."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from stead.reducer.config import Rewriter
@@ -41,6 +41,11 @@ class RoundPlan:
         self.kept: list[tuple[Exchange, str]] = []
 
     @property
+    def is_worth_it(self) -> bool:
+        """A round is changed if that frees tokens, or if a handler of the caller's said so."""
+        return self.gain > 0 or any(edit.answer is not None for edit in self.edits)
+
+    @property
     def indexes(self) -> list[int]:
         """The entries of the history that belong to the round."""
         found = {exchange.call_index for exchange in self.round.exchanges}
@@ -55,12 +60,17 @@ class Rounds:
         context: The reducer's settings and means.
         ledger: What read the history.
         messages: The history.
-        counts: Tokens of each entry.
+        counts: Tokens of an entry by its index.
         rewritten: Hashes of entries that the caller's rewriter made; they are not rewritten again.
     """
 
     def __init__(
-        self, context: Context, ledger: Ledger, messages: Sequence[Any], counts: Sequence[int], rewritten: set[str]
+        self,
+        context: Context,
+        ledger: Ledger,
+        messages: Sequence[Any],
+        counts: Callable[[int], int],
+        rewritten: set[str],
     ) -> None:
         self._context = context
         self._ledger = ledger
@@ -90,10 +100,10 @@ class Rounds:
         plan.entries = edited_entries(self._ledger.codec, base, plan.edits)
         plan.counts = {index: await self._count(entry) for index, entry in plan.entries.items()}
         if plan.group is None:
-            plan.gain = sum([self._counts[index] - count for index, count in plan.counts.items()])
+            plan.gain = sum([self._counts(index) - count for index, count in plan.counts.items()])
         else:
             after = [plan.counts.get(i, None) or await self._count(entry) for i, entry in enumerate(plan.group)]
-            plan.gain = sum(self._counts[index] for index in plan.indexes) - sum(after)
+            plan.gain = sum(self._counts(index) for index in plan.indexes) - sum(after)
         return None
 
     def _plan_now(self, turn: Round) -> RoundPlan | None:
@@ -118,7 +128,7 @@ class Rounds:
         plan.counts = {}
         for index, entry in plan.entries.items():
             plan.counts[index] = count = estimate(view(entry))
-            gain += self._counts[index] - count
+            gain += self._counts(index) - count
         plan.gain = gain
 
     async def _plan_by_asking(self, turn: Round) -> RoundPlan:
