@@ -450,11 +450,24 @@ def test_demo_shows_the_main_job(stead):
     assert done.code == 0
     assert "Every line read back is the tool's own" in done.out
     assert "Read it with ReadFile" in done.out
+    assert "cleared results is where its notice says" in done.out
+
+
+def test_demo_clears_what_is_old(stead):
+    """Two hundred turns stay below the budget, and every result that was cleared is whole where its notice says."""
+    told = json.loads(stead("demo", "--size", "1MB", "--json").out)
+    turns = told["turns"]
+    assert (turns["turns"], turns["exact"], told["exact"]) == (200, True, True)
+    assert max(turns["sent_tokens"]) <= 100_000
+    assert turns["raw_tokens"][-1] > 500_000
+    assert turns["passes"] <= 12
+    assert len(turns["cleared"]) > 150
 
 
 def test_demo_as_json(stead):
     """The figures, and nothing else on stdout."""
-    told = json.loads(stead("demo", "--size", "5MB", "--json").out)
+    told = json.loads(stead("demo", "--size", "5MB", "--turns", "0", "--json").out)
+    assert told["turns"] is None
     assert told["exact"] is True
     assert told["lines"] * 3 < told["decision"]["before_chars"]
     assert 4_000_000 < told["decision"]["before_chars"] < 6_000_000

@@ -1,4 +1,7 @@
-"""`stead demo`: the main job in one run. A tool returns far too much, the model gets a notice, and reads back by lines."""
+"""`stead demo`: the main job in one run.
+
+A tool returns far too much, the model gets a notice and reads back by lines; then old results are cleared.
+"""
 
 import asyncio
 import re
@@ -17,9 +20,10 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 def demo(
     size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the tool's result: 200MB, 50M, 1GB.")] = "200MB",
+    turns: Annotated[int, typer.Option(min=0, max=10_000, help="Turns that the agent goes on for.")] = 200,
     json: JsonOption = False,
 ) -> None:
-    """Show the main job: a huge tool result becomes a notice, and its lines are read back.
+    """Show the main job: a huge tool result becomes a notice, its lines are read back, and old results are cleared.
 
     Everything runs on the local backend, in a temporary folder that is removed at the end.
     """
@@ -28,7 +32,7 @@ def demo(
     wanted = _bytes(size)
     run = Run(quiet=json)
     with tempfile.TemporaryDirectory(prefix="stead-demo-") as folder:
-        asyncio.run(play(run, wanted, folder))
+        asyncio.run(play(run, wanted, turns, folder))
     if json:
         print_json(as_data(run))
     else:

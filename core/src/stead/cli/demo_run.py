@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from stead.cli.demo_turns import BUDGET, Turns, play_turns
 from stead.conformance.law import Locked
 from stead.conformance.peak import Growth, Peak
 from stead.errors import SteadError
@@ -45,6 +46,8 @@ class Run:
     lines: int = 0
     exact: bool = True
     """True if every line that was read back is the line that the tool returned."""
+    turns: Turns | None = None
+    """What became of the conversation; None if there was none."""
 
     def say(self, text: str = "") -> None:
         """Prints a line for a reader."""
@@ -77,12 +80,13 @@ async def _growth() -> AsyncIterator[Growth]:
         yield growth
 
 
-async def play(run: Run, size: int, folder: str) -> None:
+async def play(run: Run, size: int, turns: int, folder: str) -> None:
     """Runs the demo.
 
     Args:
         run: Takes what happens.
         size: About how many characters the tool returns.
+        turns: How many turns the agent goes on for; 0 leaves the second half out.
         folder: Where the local environment works.
 
     Raises:
@@ -90,9 +94,8 @@ async def play(run: Run, size: int, folder: str) -> None:
     """
     decisions: list[Decision] = []
     async with create_environment("local", root=folder) as env:
-        reducer = Reducer(
-            env, ReducerConfig(session_id="demo"), on_report=lambda report: decisions.extend(report.decisions)
-        )
+        config = ReducerConfig(session_id="demo", max_tokens_for_clear=BUDGET)
+        reducer = Reducer(env, config, on_report=lambda report: decisions.extend(report.decisions))
         tools = toolset(env)
         made: list[str] = []
 
@@ -115,6 +118,16 @@ async def play(run: Run, size: int, folder: str) -> None:
             async with run.step(f"ReadFile, line {start:,}"):
                 page = await tools["ReadFile"](path=run.decision.path, start_line=start, end_line=start + _PAGE - 1)
             _check_page(run, page, start)
+        if turns:
+            run.say(
+                f"4. It goes on for {turns} turns, a page of 1 to 20 KB each; a request may have {BUDGET:,} tokens:"
+            )
+            path, lines = run.decision.path or "", run.lines
+            async with run.step(f"{turns} turns"):
+                run.turns = await play_turns(
+                    env, reducer, tools["ReadFile"], path, lines=lines, turns=turns, say=run.say
+                )
+            run.exact = run.exact and run.turns.exact
 
 
 def _stored(decisions: list[Decision]) -> Decision:
@@ -190,15 +203,29 @@ def print_summary(run: Run) -> None:
     sizes = Table("", "CHARACTERS", "TOKENS (ESTIMATE)", box=None, pad_edge=False)
     sizes.add_row("what the tool returned", f"{decision.before_chars:,}", f"{decision.before_tokens:,}")
     sizes.add_row("what the model gets", f"{decision.after_chars:,}", f"{decision.after_tokens:,}")
+    tables = [sizes] if run.turns is None else [sizes, _turns_table(run.turns)]
     costs = Table("STEP", "TIME", "ADDED AT MOST", "PEAK RSS", box=None, pad_edge=False)
     for step in run.steps:
         costs.add_row(step.name, _seconds(step.seconds), _added(step.memory), _megabytes(step.peak_rss))
     console = Console(markup=False, highlight=False)
-    for table in (sizes, costs):
+    for table in (*tables, costs):
         console.print()
         console.print(table)
     if run.exact:
         print(f"\nEvery line read back is the tool's own, and ReadFile counted all {run.lines:,} of them.")
+        if run.turns is not None:
+            print(f"The full text of each of the {len(run.turns.cleared)} cleared results is where its notice says.")
+
+
+def _turns_table(turns: Turns) -> Any:
+    from rich.table import Table
+
+    table = Table("TOKENS (ESTIMATE)", "AS IT IS", "REDUCED", box=None, pad_edge=False)
+    table.add_row("the last request", f"{turns.raw_tokens[-1]:,}", f"{turns.sent_tokens[-1]:,}")
+    table.add_row("the largest request", f"{max(turns.raw_tokens):,}", f"{max(turns.sent_tokens):,}")
+    table.add_row(f"all {turns.turns} requests", f"{sum(turns.raw_tokens):,}", f"{sum(turns.sent_tokens):,}")
+    table.add_row("passes that changed the prefix", "0", f"{turns.passes}")
+    return table
 
 
 def as_data(run: Run) -> dict[str, Any]:
@@ -214,4 +241,5 @@ def as_data(run: Run) -> dict[str, Any]:
         "decision": {name: getattr(run.decision, name) for name in named},
         "steps": [asdict(step) for step in run.steps],
         "pages": run.pages,
+        "turns": None if run.turns is None else run.turns.as_data(),
     }
