@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 import uuid
 import zipfile
+from collections import Counter
 from contextlib import aclosing
 
 import pytest
@@ -137,6 +139,27 @@ def test_cancelled_call_waits_for_its_thread():
             await task
 
     run(FsspecEnvironment("memory", f"/{uuid.uuid4()}"), use)
+
+
+def test_writes_of_one_file_wait_for_each_other():
+    """Most filesystems write in place: two writes of one file at once do not overlap, those of two files may."""
+    at_once, most = Counter(), Counter()
+
+    async def use(env):
+        def slow(path, data):
+            name = path.rpartition("/")[2]
+            at_once[name] += 1
+            most[name] = max(most[name], at_once[name])
+            time.sleep(0.02)
+            at_once[name] -= 1
+
+        await env.write_file("a", "x")
+        await env.write_file("b", "x")
+        env._store.filesystem.pipe_file = slow
+        await asyncio.gather(*(env.write_file(name, "y") for name in "ab" * 4))
+
+    run(FsspecEnvironment("memory", f"/{uuid.uuid4()}"), use)
+    assert most == {"a": 1, "b": 1}
 
 
 class _WithStatus(Exception):

@@ -250,7 +250,7 @@ def test_sums_of_parts_are_the_sum_of_the_whole():
         assert combined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
-def test_write_that_cannot_be_sent(near, proxy):
+def test_write_that_cannot_be_sent(near, proxy, quick_retries):
     """A write that the store never takes is an error, and the old content stays."""
 
     async def use(env):

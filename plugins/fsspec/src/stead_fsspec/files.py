@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import tempfile
+import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +23,7 @@ _MIB = 1 << 20
 _READ = 1 * _MIB
 _BLOCK = 4 * _MIB
 _THREADS = 8
+_LOCKS = 64
 _SAFE_BETWEEN_THREADS = frozenset({"file", "local", "memory"})
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
@@ -47,6 +49,8 @@ class FsspecStore(Store):
         self._filesystem: Any = None
         self._base = ""
         self._threads: ThreadPoolExecutor | None = None
+        # Most filesystems write in place: two writes of one file at once would mix. Which lock is a file's, its key says.
+        self._writing = [threading.Lock() for _ in range(_LOCKS)]
 
     # ---- life ------------------------------------------------------------------------------------------------------
 
@@ -180,10 +184,11 @@ class FsspecStore(Store):
         """
         path = self._base + key
         parent = path.rpartition("/")[0]
-        if parent:
-            self._filesystem.makedirs(parent, exist_ok=True)
-        write(path)
-        found = self._info(key)
+        with self._writing[hash(key) % _LOCKS]:
+            if parent:
+                self._filesystem.makedirs(parent, exist_ok=True)
+            write(path)
+            found = self._info(key)
         if found is None:
             raise SteadError(f"{key!r} was written and is not there; is something else deleting it?")
         return found
