@@ -19,6 +19,8 @@ TEXTS = st.sampled_from(
         "ok",
         "short words " * 3,
         "some words of a result " * 12,
+        "some words of a result " * 9,
+        "more words " * 40,
         "结果 " * 60,
         "0123456789abcdef" * 40,
         "a\0b" * 90,
@@ -35,10 +37,10 @@ def entries(draw, number):
     """One turn: mostly a call and its result, and all that else occurs."""
     kind = draw(
         st.sampled_from(
-            ["pair"] * 8 + ["many", "text", "user", "full", "blocks", "pending", "stray", "twice", "old", "odd"]
+            ["pair"] * 25 + ["many", "text", "user", "full", "blocks", "pending", "stray", "twice", "old", "odd"]
         )
     )
-    name = draw(st.sampled_from(["ReadFile", "Grep", "kept", "handled"]))
+    name = draw(st.sampled_from(["ReadFile", "Grep"] * 4 + ["kept", "handled"]))
     call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": draw(ARGUMENTS)}}
     ask = {"role": "assistant", "content": None, "tool_calls": [call]}
     answer = {"role": "tool", "tool_call_id": f"c{number}", "content": draw(TEXTS)}
@@ -139,6 +141,27 @@ def test_quick_is_the_same_as_general(parts, raw, change_last, limit, target, re
         patch.setattr(clearing, "suits", lambda *_: False)
         general = play(parts, raw=raw, change_last=change_last, **config)
     assert quick == general
+
+
+@pytest.mark.parametrize("target", range(0, 1_000, 37))
+def test_a_pass_ends_with_the_round_that_reaches_the_target(monkeypatch, target):
+    """Wherever in a block that is, and however unequal its rounds are."""
+    entries = []
+    for number, size in enumerate([900, 200, 250, 1_700, 180, 300, 170, 500]):
+        function = {"name": "Grep", "arguments": "{}"}
+        entries += [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"{number}", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": f"{number}", "content": "w " * (size // 2)},
+        ]
+    config = {"max_tokens_for_clear": 1_000, "clear_target_tokens": target}
+    quick = play([entries], raw=False, change_last=False, **config)
+    monkeypatch.setattr(clearing, "suits", lambda *_: False)
+    assert quick == play([entries], raw=False, change_last=False, **config)
+    assert quick[0][3]
 
 
 def test_plain_histories_take_the_quick_way(monkeypatch):

@@ -161,8 +161,8 @@ class Quick:
         if min(sizes) <= SURELY_SHORTER * max(shown) or min(before) <= max(after):
             return False
         freed = plan.freed + sum(before) - sum(after)
-        if freed - max(before) >= enough:
-            return False  # the target is reached in between
+        if freed - (before[-1] - after[-1]) >= enough:
+            return False  # the target is reached before the last
         for index, entry, text in zip(at, old, texts, strict=True):
             plan.entries[index] = {**entry, "content": text}
         plan.result_tokens[first:stop] = after
