@@ -113,7 +113,7 @@ def play(parts, *, raw, change_last, **config):
     return asyncio.run(run())
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     parts=conversations(),
     raw=st.booleans(),
