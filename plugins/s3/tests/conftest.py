@@ -85,12 +85,18 @@ def quick_retries(monkeypatch):
 SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))
 
 
+# moto answers a hundred requests a second: only what differs there is quick. Over SeaweedFS what does not depend on the
+# store (paths, life, declarations) is slow: the same base holds it in the quick tests of fsspec and GCS.
+_QUICK = {
+    "TestMoto": ("test_object_", "test_write_if_", "test_delete_", "test_stat_"),
+    "TestSeaweedFS": tuple(
+        f"test_{group}_" for group in ("object", "write", "stream", "read", "list", "delete", "stat")
+    ),
+}
+
+
 def pytest_collection_modifyitems(items):
-    """Marks what takes long as slow. moto answers a hundred requests a second: only what differs there is quick."""
+    """Marks what takes long as slow."""
     from servers.slow_laws import mark_slow_laws
 
-    mark_slow_laws(
-        items,
-        Path(__file__).parent,
-        quick_of={"TestMoto": ("test_object_", "test_write_if_", "test_delete", "test_stat")},
-    )
+    mark_slow_laws(items, Path(__file__).parent, quick_of=_QUICK)
