@@ -57,7 +57,8 @@ def test_idle_keepers_are_few(tmp_path):
     """After a burst, its keepers wait a second for more commands, then all but a handful end."""
 
     async def use(env):
-        await asyncio.gather(*(env.execute("sleep 0.1") for _ in range(40)))
+        together = "echo >> here; while [ $(wc -l < here) -lt 40 ]; do sleep 0.05; done"
+        await asyncio.gather(*(env.execute(together) for _ in range(40)))
         idle = env._commands._pool._held.idle
         many = len(idle)
         parent = env._commands._pool._held.parents[0]._process.pid

@@ -12,11 +12,13 @@ import weakref
 from typing import Protocol
 
 from stead_local.keeper.channel import DETACH, KILL, REQUEST, Channel
-from stead_local.keeper.parent import FORK, LEAVE, READY
+from stead_local.keeper.parent import FORK, FORKED, LEAVE, READY
 from stead_local.variables import host_variables
 
 __all__ = ["Keeper", "ParentKeeper", "find_python"]
 
+_ROW = 16
+"""Orders that a parent keeper has at most before it: it works them off in some tens of milliseconds."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper", "__main__.py")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*$", re.IGNORECASE)
 _LIBRARY_PATHS = (b"LD_LIBRARY_PATH", b"DYLD_LIBRARY_PATH", b"DYLD_FALLBACK_LIBRARY_PATH")
@@ -149,18 +151,26 @@ class ParentKeeper:
                 raise
         ours.setblocking(False)
         self.ready = False
+        """True once it has served."""
+        self.room = _ROW
+        """Orders that it can take at present."""
         _live.add(self)
 
     def is_alive(self) -> bool:
-        """Says whether it serves, and notes whether it ever did."""
+        """Says whether it serves, and notes what it has done."""
         try:
-            answer = self.control.recv(16)
+            answer = self.control.recv(64)
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
             return False
-        self.ready = self.ready or answer.startswith(READY)
+        self.ready = self.ready or READY in answer
+        self.room += answer.count(FORKED)
         return bool(answer) and self.is_alive()
+
+    def is_full(self) -> bool:
+        """Says whether it has as many orders as it can soon do."""
+        return self.room <= 0 and self.is_alive() and self.room <= 0
 
     async def fork(self, sock: socket.socket) -> None:
         """Asks for a keeper at the other end of `sock`.
@@ -174,6 +184,7 @@ class ParentKeeper:
             except (BlockingIOError, InterruptedError):
                 await asyncio.sleep(0.005)  # hundreds of requests wait there already
             else:
+                self.room -= 1
                 return
 
     def leave(self) -> None:

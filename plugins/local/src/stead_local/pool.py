@@ -15,6 +15,7 @@ from stead_local.keeper.streams import new_buffer
 from stead_local.keeper.tree import GroupTree
 from stead_local.keeper.worker import Worker
 from stead_local.keepers import Keeper, ParentKeeper, find_python
+from stead_local.turns import Turns
 
 __all__ = ["KeeperPool"]
 
@@ -51,6 +52,7 @@ class KeeperPool:
 
     def __init__(self) -> None:
         self._held = _Held([], set(), set(), [])
+        self._turns = Turns()
         self._in_threads = False
         self._trimming: asyncio.TimerHandle | None = None
         self.closed = False
@@ -71,17 +73,29 @@ class KeeperPool:
         held = self._held
         for keeper in [keeper for keeper in held.looking_after if keeper.ended()]:
             self.drop(keeper)
-        while held.idle:
-            keeper = held.idle.pop()
-            if not keeper.ended():
-                held.busy.add(keeper)
-                keeper.request(payload, fds)
-                return keeper
-            keeper.close()
+        spare = await self._spare()
+        if spare is not None:
+            held.busy.add(spare)
+            spare.request(payload, fds)
+            return spare
         try:
             return await self._new_keeper(payload, fds)
         except OSError as error:
             raise Unavailable(f"no process for the command: {error}", backend=BACKEND, operation="execute") from error
+
+    async def _spare(self) -> Keeper | None:
+        """Returns an idle keeper; None if a new one is to be ordered, once the parent has room for an order."""
+        held = self._held
+        while True:
+            while held.idle:
+                keeper = held.idle.pop()
+                if not keeper.ended():
+                    return keeper
+                keeper.close()
+            if not held.parents or not held.parents[0].is_full():
+                return None
+            await self._turns.wait(held.parents[0])
+            self._check_open()
 
     async def _new_keeper(self, payload: bytes, fds: list[int]) -> Keeper:
         ours, theirs = socket.socketpair()
@@ -124,6 +138,7 @@ class KeeperPool:
         if self._in_threads:
             return None
         if parents and not parents[0].is_alive():
+            self._turns.dismiss()
             parents.pop().abandon()
         if not parents:
             python = find_python()
@@ -168,6 +183,7 @@ class KeeperPool:
             keeper.close()
             return
         held.idle.append(keeper)
+        self._turns.call(1)
         if len(held.idle) > _IDLE and self._trimming is None:
             self._trimming = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._trim)
 
@@ -190,6 +206,7 @@ class KeeperPool:
             keep: Let what runs in the background go on, with its keepers.
         """
         self.closed = True
+        self._turns.dismiss()
         if self._trimming is not None:
             self._trimming.cancel()
         held = self._held

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stead_local.keeper.messages import Failure, Request
     from stead_local.keeper.tree import Tree
 
-__all__ = ["FORK", "LEAVE", "READY", "main"]
+__all__ = ["FORK", "FORKED", "LEAVE", "READY", "main"]
 
 FORK = b"F"
 """From the environment, with a socket attached: fork a keeper for that connection."""
@@ -31,6 +31,8 @@ LEAVE = b"L"
 """From the environment: end now, without waiting for keepers that look after background processes."""
 READY = b"!"
 """To the environment, once."""
+FORKED = b"+"
+"""To the environment, for each order: it is done."""
 
 _PATIENCE = 2 * (GRACE + KILL_PATIENCE) + 6.0
 """Seconds that the other keepers get to end their commands once the environment is gone."""
@@ -136,6 +138,10 @@ class _Parent:
             self._keepers.add(pid)
         for worker in workers:
             worker.close()
+        try:
+            self._control.send(FORKED * len(batch))
+        except OSError:  # gone, as the next poll will say
+            return
 
     def _reap(self, ready: Container[int]) -> bool:
         """Collects what has ended; returns False if no child is left."""
