@@ -10,4 +10,9 @@ def pytest_collection_modifyitems(items):
     """Marks what takes long as slow; the laws over files of this machine hold what those over files in memory do."""
     from servers.slow_laws import mark_slow_laws
 
-    mark_slow_laws(items, Path(__file__).parent, quick_of={"TestLocalFilesystem": ("test_write_", "test_list_")})
+    mark_slow_laws(
+        items,
+        Path(__file__).parent,
+        quick_of={"TestLocalFilesystem": ("test_write_", "test_list_")},
+        minutes_of=frozenset(),
+    )

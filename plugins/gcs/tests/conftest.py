@@ -68,4 +68,4 @@ def pytest_collection_modifyitems(items):
     """Marks what takes long as slow."""
     from servers.slow_laws import mark_slow_laws
 
-    mark_slow_laws(items, Path(__file__).parent, quick_of={})
+    mark_slow_laws(items, Path(__file__).parent, quick_of={}, minutes_of=frozenset())

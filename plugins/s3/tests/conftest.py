@@ -99,4 +99,4 @@ def pytest_collection_modifyitems(items):
     """Marks what takes long as slow."""
     from servers.slow_laws import mark_slow_laws
 
-    mark_slow_laws(items, Path(__file__).parent, quick_of=_QUICK)
+    mark_slow_laws(items, Path(__file__).parent, quick_of=_QUICK, minutes_of=frozenset({"TestMoto"}))
