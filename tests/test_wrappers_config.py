@@ -168,24 +168,29 @@ def test_a_circle_by_variable_is_refused(monkeypatch):
         loaded().create_environment("team")
 
 
-def test_variables_and_secrets_of_a_part(monkeypatch):
-    """Variables of each part hold, secrets stay references, and nothing that is shown has one."""
-    text = """
+def test_variables_and_secrets_of_a_part(folder, monkeypatch):
+    """Secrets of a part stay references until it is made, its own variables hold, and nothing that is shown has them."""
+    code = "from stead.environments import MemoryEnvironment\n"
+    code += "class Env(MemoryEnvironment):\n    def __init__(self, *, token: str, region: str = ''):\n"
+    code += "        super().__init__()\n        self.given = (token, region)\n"
+    (folder / "vaulted.py").write_text(code)
+    monkeypatch.syspath_prepend(str(folder))
+    config = loaded("""
     [environments.far]
-    backend = "fsspec"
-    protocol = "memory"
-    path = "/x"
-    options = { token = { env = "MY_TOKEN" } }
+    backend = "vaulted:Env"
+    token = { env = "MY_TOKEN" }
     [environments.seen]
     backend = "read_only"
     environment = "far"
-    """
+    """)
     monkeypatch.setenv("MY_TOKEN", "geheim")
-    pytest.importorskip("stead_fsspec")
-    config = loaded(text)
-    assert "geheim" not in repr(config) + repr(config.create_environment("seen"))
+    monkeypatch.setenv("STEAD_FAR__REGION", "north")
+    env = config.create_environment("seen")
+    assert env.inner.given == ("geheim", "north")
+    assert "geheim" not in repr(config) + repr(env)
     assert problems(config) == ()
     monkeypatch.delenv("MY_TOKEN")
+    assert [problem.level for problem in problems(config)] == ["warning"]
     with pytest.raises(ConfigError, match="MY_TOKEN is not set"):
         config.create_environment("seen")
 
