@@ -152,6 +152,10 @@ class Host:
         self.sandboxes[name] = sandbox
         return sandbox
 
+    def living(self) -> list[Sandbox]:
+        """Returns those that are not gone: to end one means looking at every process, so none is ended twice."""
+        return [sandbox for sandbox in self.sandboxes.values() if sandbox.state != "gone"]
+
     def remove(self, sandbox: Sandbox) -> None:
         sandbox.state = "gone"
         sandbox.kill_processes()
@@ -364,8 +368,8 @@ def _act(host: Host, action: str, given: Any) -> None:
         kinds = given.get("kinds", [])
         host.chaos = (random.Random(given.get("seed", 0)), given["chance"], kinds) if kinds else None
     elif action == "expire":
-        for sandbox in list(host.sandboxes.values()):
-            if sandbox.state != "gone" and given.get("sandbox", sandbox.id) == sandbox.id:
+        for sandbox in host.living():
+            if given.get("sandbox", sandbox.id) == sandbox.id:
                 host.remove(sandbox)
     elif action == "minute":
         host.minute = given["seconds"]
@@ -429,7 +433,7 @@ async def _serve(app: web.Application, host: Host) -> None:
         await _until_parent_ends()
     finally:
         expiry.cancel()
-        for sandbox in host.sandboxes.values():
+        for sandbox in host.living():
             host.remove(sandbox)
         # Handlers that stall would hold the runner's own shutdown; nobody waits for them any more.
         os._exit(0)
