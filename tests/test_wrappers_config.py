@@ -13,6 +13,7 @@ from stead.cli import main as cli
 from stead.config.checking import problems
 from stead.config.schema import config_schema
 from stead.errors import AccessDenied, ConfigError, EnvironmentClosed, PathOutsideRoot
+from stead.registry import load_backend
 from stead.wrappers import MountsEnvironment, ReadOnlyEnvironment, ScopedEnvironment, StagedEnvironment
 
 FILE = """
@@ -81,6 +82,26 @@ def test_each_wrapper_comes_from_the_file(folder):
 
     asyncio.run(main())
     assert (folder / "work/draft").read_text() == "kept here"
+
+
+def test_what_is_listed_is_the_most_that_there_is():
+    """`stead backends` says of each wrapper at least what one of them declares, whatever it is made of."""
+    text = (
+        FILE
+        + """
+    [environments.machines]
+    backend = "mounts"
+    main = "work"
+    mounts = { other = "work" }
+    [environments.local_view]
+    backend = "read_only"
+    environment = "work"
+    """
+    )
+    config = loaded(text)
+    for name in ("both", "machines", "view", "local_view", "team", "machine"):
+        said = load_backend(config.environments[name].backend).capabilities.declared()
+        assert set(config.create_environment(name).capabilities.declared()) <= set(said), name
 
 
 def test_parts_are_owned_and_options_reach_only_their_own():

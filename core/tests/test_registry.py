@@ -414,5 +414,7 @@ def test_every_spec_of_ours_tells_the_truth():
             continue
         assert isinstance(item.spec, BackendSpec), item.error
         factory = registry._factory(item.name)
-        assert item.spec.capabilities == factory.capabilities, item.name
+        # What is made of other environments has no capabilities before it is made.
+        if item.module != "stead.wrappers.plugin":
+            assert item.spec.capabilities == factory.capabilities, item.name
         assert Path(item.path).is_file()
