@@ -174,7 +174,7 @@ class Traps:
                 "route": self.provider.download,
                 "kind": "stall_body",
                 "after": 300_000,
-                "seconds": 60,
+                "seconds": 2,
                 "times": 1,
             }
             url = self.provider.fault_url(stalls)
