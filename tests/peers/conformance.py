@@ -59,8 +59,8 @@ makers want; the table is here so that nobody has to guess.
 as stdin, or is about one that the adapter spells in the shell text because the other side does not have it, such as a
 command's directory. `unsupported`: it needs an operation that the other side does not have. `not claimed`: it is about a
 quality that the other side does not promise. `locked`: it could not be tried, for want of a back door, of faults to
-inject, or of a root that is not `/`. Laws about races (a cancelled write, two writers of one path) can go either way from
-run to run where nothing guards against them.
+inject, or of a root that is not `/`. Laws about races (a cancelled read or write, two writers of one path) can go either
+way from run to run where nothing guards against them.
 """
 
 
@@ -136,6 +136,7 @@ def _shown(outcome: str) -> str:
 
 def _seen(reason: str) -> str:
     text = NOISE.sub("…", reason.splitlines()[0].replace(str(HERE), "…")).replace("`", "'")
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     text = re.sub(r"(.)\1{9,}", r"\1\1\1…", text)
     return (text[:137] + "…") if len(text) > 138 else text
 
