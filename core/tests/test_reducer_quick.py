@@ -136,7 +136,8 @@ def test_quick_is_the_same_as_general(parts, raw, change_last, limit, target, re
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "_AT_ONCE", 5)
-        patch.setattr(planning, "_AT_ONCE", 3)
+        patch.setattr(planning, "_AT_ONCE", 6)
+        patch.setattr(planning, "_LEAST", 2)
         quick = play(parts, raw=raw, change_last=change_last, **config)
         patch.setattr(clearing, "suits", lambda *_: False)
         general = play(parts, raw=raw, change_last=change_last, **config)

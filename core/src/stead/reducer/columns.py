@@ -4,8 +4,8 @@ What is done with every entry is done with whole lists, which takes a third of t
 """
 
 from collections.abc import Callable, Sequence
-from itertools import compress, count, repeat
-from operator import itemgetter, lt, not_
+from itertools import count, repeat
+from operator import itemgetter, lt
 from typing import Any
 
 from stead.reducer.arguments import LONG_ARGUMENTS
@@ -21,11 +21,12 @@ _AROUND = MESSAGE_TOKENS * UNIT
 _AROUND_CALL = CALL_TOKENS * UNIT
 # One odd entry has the others of its block read one by one.
 _AT_ONCE = 512
+_PAIRS = ["assistant", "tool"] * _AT_ONCE
 
 _role = itemgetter("role")
-_call_id = itemgetter("tool_call_id")
 _first = itemgetter(0)
 _call_fields = itemgetter("role", "content", "tool_calls")
+_answer_fields = itemgetter("tool_call_id", "content")
 _item_fields = itemgetter("id", "type", "function")
 _function_fields = itemgetter("name", "arguments")
 
@@ -189,21 +190,27 @@ class Columns:
     def _add(self, messages: Sequence[Any], start: int) -> bool:
         """Takes the next entries; False if one does not fit."""
         entries = messages[start : start + _AT_ONCE]
+        places = range(start, start + len(entries))
         try:
-            answers = [role == "tool" for role in map(_role, entries)]
+            roles = list(map(_role, entries))
         except (LookupError, TypeError):
             return False
         if set(map(type, entries)) != {dict}:
             return False
         self.size += len(entries)
-        places = range(start, start + len(entries))
-        others = list(map(not_, answers))
-        calls, calls_at = list(compress(entries, others)), list(compress(places, others))
+        calls_at: Sequence[int]
+        answers_at: Sequence[int]
+        if roles == _PAIRS[: len(roles)]:
+            calls, calls_at, answers, answers_at = entries[::2], places[::2], entries[1::2], places[1::2]
+        else:
+            calls_at = [index for index, role in zip(places, roles, strict=True) if role != "tool"]
+            answers_at = [index for index, role in zip(places, roles, strict=True) if role == "tool"]
+            calls, answers = [messages[index] for index in calls_at], [messages[index] for index in answers_at]
         if not self._add_calls(calls, calls_at) and not all(map(self._add_other, calls, calls_at)):
             return False
-        return self._add_answers(list(compress(entries, answers)), list(compress(places, answers)))
+        return not answers or self._add_answers(answers, answers_at)
 
-    def _add_calls(self, entries: list[dict[str, Any]], at: list[int]) -> bool:
+    def _add_calls(self, entries: Sequence[dict[str, Any]], at: Sequence[int]) -> bool:
         """Takes entries that are one call each and nothing else; False, and nothing is done, if there are others."""
         if set(map(len, entries)) != {3}:
             return False
@@ -248,17 +255,19 @@ class Columns:
         self.total += self._estimate(view)
         return True
 
-    def _add_answers(self, entries: list[dict[str, Any]], at: list[int]) -> bool:
+    def _add_answers(self, entries: Sequence[dict[str, Any]], at: Sequence[int]) -> bool:
         """Takes results; False if there is a stray, an answer that comes late, or a second one to a call."""
+        first = max(0, len(self.call_ids) - len(at))
         try:
-            numbers = list(map(self.numbers.__getitem__, map(_call_id, entries)))
+            identities, contents = zip(*map(_answer_fields, entries), strict=True)
+            if list(identities) == self.call_ids[first:]:  # the usual order
+                numbers: Sequence[int] = range(first, len(self.call_ids))
+            else:
+                numbers = list(map(self.numbers.__getitem__, identities))
         except (LookupError, TypeError):
             return False
-        if not numbers:
-            return True
         if min(numbers) < self.done or len(set(numbers)) < len(numbers):
             return False
-        contents: list[Any] = [entry.get("content") for entry in entries]
         try:
             tokens = tokens_of(contents, [_AROUND] * len(contents))
         except TypeError:
@@ -267,13 +276,13 @@ class Columns:
         self.total += sum(tokens)
         return self._close(numbers, at, tokens)
 
-    def _close(self, numbers: list[int], at: list[int], tokens: list[int]) -> bool:
+    def _close(self, numbers: Sequence[int], at: Sequence[int], tokens: list[int]) -> bool:
         """Takes results of calls; False if one was answered before, or is only made later."""
-        first, stop = numbers[0], numbers[-1] + 1
-        if numbers == list(range(first, stop)):  # the usual order
-            if max(self.result_at[first:stop]) >= 0 or not all(map(lt, self.call_at[first:stop], at)):
+        if isinstance(numbers, range):
+            own = slice(numbers.start, numbers.stop)
+            if max(self.result_at[own]) >= 0 or not all(map(lt, self.call_at[own], at)):
                 return False
-            self.result_at[first:stop], self.result_tokens[first:stop] = at, tokens
+            self.result_at[own], self.result_tokens[own] = at, tokens
             return True
         for number, index, units in zip(numbers, at, tokens, strict=True):
             if self.result_at[number] >= 0 or self.call_at[number] > index:

@@ -105,12 +105,15 @@ def tokens_of(texts: Sequence[str], around: Sequence[int]) -> list[int]:
         if len(dense) != len(part):
             found += [-(-(units + text_units(text)) // UNIT) for text, units in zip(part, more, strict=True)]
             continue
-        found += [
-            -(-(units + ASCII_WEIGHT * size + DENSE_EXTRA * marks) // UNIT)
-            if marks < BLOB_LEAST_DIGITS or size < BLOB_RUN
-            else -(-(units + text_units(text)) // UNIT)
-            for text, units, size, marks in zip(part, more, map(len, part), map(len, dense), strict=True)
-        ]
+        marks = list(map(len, dense))
+        if max(marks) < BLOB_LEAST_DIGITS or max(map(len, part)) < BLOB_RUN:  # nothing there can be encoded data
+            sizes = map(len, part)
+            found += [
+                -(-(units + ASCII_WEIGHT * size + DENSE_EXTRA * marked) // UNIT)
+                for units, size, marked in zip(more, sizes, marks, strict=True)
+            ]
+            continue
+        found += [-(-(units + text_units(text)) // UNIT) for text, units in zip(part, more, strict=True)]
     return found
 
 

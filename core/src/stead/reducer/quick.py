@@ -18,8 +18,8 @@ from stead.reducer.tokens import MESSAGE_TOKENS, TokenMeter
 
 __all__ = ["Cleared", "Quick", "QuickPlan", "suits"]
 
-# One odd round has the others of its block planned one by one.
-_AT_ONCE = 128
+# Rounds that are planned in one go; where an odd one is among them, fewer, down to a few that are planned one by one.
+_AT_ONCE, _LEAST = 512, 8
 
 
 def suits(context: Context, meter: TokenMeter) -> bool:
@@ -88,7 +88,6 @@ class QuickPlan:
     freed: int = 0
     done: int = 0
 
-
     @property
     def edits(self) -> list[Edit]:
         """Of the rounds that were planned the general way."""
@@ -132,9 +131,14 @@ class Quick:
         plan = QuickPlan(list(messages), columns.result_tokens.copy(), Cleared(reason), done=columns.done)
         stop = columns.stop_before(self._context.config.clear_retention_suffix_limit)
         enough = self._enough(total)
+        size = _AT_ONCE
         while plan.done < stop and plan.freed < enough:
-            until = min(stop, plan.done + _AT_ONCE)
-            if not self._plan_texts(plan, columns, (until, enough)):
+            until = min(stop, plan.done + size)
+            if self._plan_texts(plan, columns, (until, enough)):
+                size = min(2 * size, _AT_ONCE)
+            elif size > _LEAST:
+                size = max(size // 4, _LEAST)
+            else:
                 await _plan_rounds(plan, columns, (until, enough), rounds)
         return plan
 
