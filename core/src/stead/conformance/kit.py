@@ -159,6 +159,9 @@ class Kit:
             raise
         except BaseException as failure:  # noqa: BLE001  # pytest's own outcomes derive from BaseException
             self._hung = self._hung or isinstance(failure, LawHung)
+            for task in asyncio.all_tasks(self._runner.get_loop()):
+                # What a law that failed left running may well fail when the environment closes; that is no news then.
+                task.add_done_callback(_look_at)
             told = [f"{type(failure).__name__}: {failure}".strip(), *getattr(failure, "__notes__", ())]
             return Went("failed", "\n".join(told)[:4000], failure)
         finally:
@@ -183,6 +186,11 @@ class Kit:
 
     def _run(self, awaitable: Awaitable[T]) -> T:
         return self._runner.run(_await(awaitable))
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def _await(awaitable: Awaitable[T]) -> T:
