@@ -54,7 +54,8 @@ def install(session: nox.Session, *more: str, plugins: tuple[str, ...] = LOCAL) 
 def run_tests(session: nox.Session, marks: str, *tests: str, **env: str) -> None:
     """Runs tests, or those that were named on the command line, in two processes: many wait most of the time."""
     # Hundreds of tests start an interpreter, and compiling each time would take most of their time.
-    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(session.create_tmp()).resolve() / "pyc")}
+    # Not in `session.create_tmp()`, which also moves the tests' own folders, into this repository.
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(session.bin).resolve().parent / "pyc")}
     options = ("-m", marks, "-n", "2", "--dist", "loadscope")
     session.run("pytest", *options, *(session.posargs or tests), env=compiled | env)
 
