@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import inspect
 import multiprocessing
 import os
 import stat
@@ -234,14 +235,13 @@ def _increment(root: str, times: int) -> None:
 def test_conditional_writes_of_several_processes_lose_no_update(tmp_path):
     """Between stead processes, check and replacement are one step."""
     (tmp_path / "n").write_text("0")
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_increment, args=(str(tmp_path), 40)) for _ in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
+    script = (
+        "import asyncio\nfrom stead.errors import FileChanged\nfrom stead_local import LocalEnvironment\n"
+        f"{inspect.getsource(_increment)}\n_increment({str(tmp_path)!r}, 40)"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
 
-    assert [p.exitcode for p in processes] == [0, 0, 0]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert (tmp_path / "n").read_text() == "120"
 
 
