@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stead.capabilities import Capabilities
+from stead.capabilities import POSIX
 from stead.posix import COMMAND, PlaceOptions, PosixEnvironment
 
 _TOOLS = (
@@ -106,23 +106,7 @@ class LocalPosix(PosixEnvironment):
     """Stead's scripts on this machine, below one folder."""
 
     backend = "local-posix"
-    capabilities = Capabilities(
-        execute=True,
-        execute_stream=True,
-        stat=True,
-        list_files=True,
-        delete_file=True,
-        create_only=True,
-        conditional_write=True,
-        streaming_read=True,
-        pinned_read=True,
-        range_read=True,
-        lines_at_source=True,
-        streaming_write=True,
-        atomic_write=True,
-        symlinks=True,
-        modes=True,
-    )
+    capabilities = POSIX
 
     def __init__(self, home: Path, **machine: Any) -> None:
         self.machine = LocalMachine(home, **machine)

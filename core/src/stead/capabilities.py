@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
-__all__ = ["Capabilities", "Isolation"]
+__all__ = ["OBJECT_STORE", "POSIX", "Capabilities", "Isolation"]
 
 Isolation = Literal["none", "container", "vm"]
 
@@ -55,3 +55,38 @@ class Capabilities:
     def declared(self) -> tuple[str, ...]:
         """Returns the names of all capabilities that are declared, in the order of this class."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) is True)
+
+
+# Here, and not beside the environments, so that a plugin can say what it offers without importing them.
+POSIX = Capabilities(
+    execute=True,
+    execute_stream=True,
+    stat=True,
+    list_files=True,
+    delete_file=True,
+    create_only=True,
+    conditional_write=True,
+    streaming_read=True,
+    pinned_read=True,
+    range_read=True,
+    lines_at_source=True,
+    streaming_write=True,
+    atomic_write=True,
+    symlinks=True,
+    modes=True,
+)
+"""What this project's environments on a POSIX machine can do: the local one and those of `stead.posix`."""
+
+OBJECT_STORE = Capabilities(
+    stat=True,
+    list_files=True,
+    delete_file=True,
+    create_only=True,
+    conditional_write=True,
+    streaming_read=True,
+    pinned_read=True,
+    range_read=True,
+    streaming_write=True,
+    atomic_write=True,
+)
+"""What this project's environments over an object store can do."""

@@ -74,9 +74,10 @@ class Clearing:
         tools = tuple(tools)
         await self._context.flush()
         history, start = self._take(messages)
-        if history.read_quickly(start) and history.columns is not None:
-            if not self._repeater.knows_any(history.columns, history.outputs, start):
-                return await self._run_quickly(history, history.columns, tools)
+        columns = history.read_quickly(start)
+        if columns is not None:
+            if not self._repeater.knows_any(columns, history.outputs, start):
+                return await self._run_quickly(history, columns, tools)
             history.leave_columns(start)
         work = await self._read(history, start, tools)
         if work.before > self._config.max_tokens_for_clear:

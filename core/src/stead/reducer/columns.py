@@ -8,7 +8,7 @@ from itertools import count, repeat
 from operator import itemgetter, lt
 from typing import Any
 
-from stead.reducer.arguments import LONG_ARGUMENTS
+from stead.reducer.arguments import LONG_ARGUMENTS, are_long
 from stead.reducer.estimate import UNIT, text_units, tokens_of
 from stead.reducer.messages.codec import View
 from stead.reducer.messages.openai_chat import ROLES, OpenAIChat
@@ -249,7 +249,7 @@ class Columns:
         new = dict(zip([str(call.id) for call in view.calls], count(len(self.call_at)), strict=False))
         if not self._are_new(new, len(view.calls)):
             return False
-        if len(view.calls) > 1 or any(call.signed or call.form != "json" or _is_long(call) for call in view.calls):
+        if len(view.calls) > 1 or any(map(are_long, view.calls)):
             self.special.update(new.values())
         self._open(new, [call.name or "tool" for call in view.calls], [index] * len(new))
         self.total += self._estimate(view)
@@ -301,7 +301,3 @@ class Columns:
         self.tools += names
         self.result_at += repeat(-1, len(at))
         self.result_tokens += repeat(0, len(at))
-
-
-def _is_long(call: Any) -> bool:
-    return type(call.arguments) is not str or len(call.arguments) > LONG_ARGUMENTS

@@ -1,6 +1,5 @@
 """What clearing would do to one exchange of a call and its result, before anything is stored."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +20,13 @@ __all__ = [
     "Paths",
     "ask_for_edit",
     "fill_in",
-    "is_shorter",
     "plan_edit",
     "unsaved_notice",
 ]
 
 SURELY_SHORTER = 5
+"""A notice has fewer tokens than a text of so many times its characters: no character weighs less than a quarter of a
+token, and none of a notice much more than a whole one."""
 NOT_SHORTER = "no notice is shorter"
 _MEDIA_NAMED = 5
 _UNKNOWN_HASH = "0" * 64
@@ -192,10 +192,8 @@ def _built_in(context: Context, edit: Edit) -> bool:
         media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
         edit.paths = Paths(edit.own_path or path, path, tuple(media))
     fill_in(context, edit, arguments=context.config.clear_tool_arguments)
-    if not edit.media:
-        shown = str(edit.result)
-        if not is_shorter(len(shown), estimate_tokens(shown), edit.characters, edit.texts):
-            edit.result = None
+    if not edit.media and not _is_shorter(str(edit.result), edit):
+        edit.result = None
     return edit.result is not None or edit.arguments is not None
 
 
@@ -238,16 +236,9 @@ def unsaved_notice(context: Context, tool: str, characters: int) -> str:
     return context.notices.cleared_unsaved.format(tool=shown_name(tool), characters=characters)
 
 
-def is_shorter(size: int, tokens: int, characters: int, texts: Sequence[str | None]) -> bool:
-    """True if a notice has fewer tokens than the texts in whose place it stands.
-
-    Args:
-        size: Characters of the notice.
-        tokens: Its tokens.
-        characters: Characters of the texts.
-        texts: The texts.
-    """
-    # No character weighs less than a quarter of a token, and none of a notice much more than a whole one.
-    if characters > SURELY_SHORTER * size:
+def _is_shorter(shown: str, edit: Edit) -> bool:
+    if edit.characters > SURELY_SHORTER * len(shown):
         return True
-    return size < characters and tokens < sum(estimate_tokens(text) for text in texts if text)
+    if len(shown) >= edit.characters:
+        return False
+    return estimate_tokens(shown) < sum(estimate_tokens(text) for text in edit.texts if text)

@@ -81,18 +81,15 @@ class History:
         self._learned = min(self._learned, start)
         return start
 
-    def read_quickly(self, start: int) -> bool:
-        """Reads what is new into the columns; False if they do not hold it, and the ledger is to read it all.
+    def read_quickly(self, start: int) -> Columns | None:
+        """Reads what is new into the columns; None if they do not hold it, and the ledger is to read it all.
 
         Args:
             start: As `take` says.
         """
-        if self.columns is None:
-            return False
-        if self.columns.read(self.outputs, start):
-            return True
-        self.leave_columns(start)
-        return False
+        if self.columns is not None and not self.columns.read(self.outputs, start):
+            self.leave_columns(start)
+        return self.columns
 
     def leave_columns(self, start: int) -> None:
         """From here on the ledger reads.

@@ -3,9 +3,10 @@
 import asyncio
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from stead.capabilities import Capabilities
+from stead.capabilities import POSIX
 from stead.errors import ConfigError
 from stead.posix import PlaceOptions
 from stead.posix.sandbox import LifeOptions, OnClose, Provider, SandboxEnvironment
@@ -27,24 +28,7 @@ class E2BEnvironment(SandboxEnvironment):
     """
 
     backend = BACKEND
-    capabilities = Capabilities(
-        execute=True,
-        execute_stream=True,
-        stat=True,
-        list_files=True,
-        delete_file=True,
-        create_only=True,
-        conditional_write=True,
-        streaming_read=True,
-        pinned_read=True,
-        range_read=True,
-        lines_at_source=True,
-        streaming_write=True,
-        atomic_write=True,
-        symlinks=True,
-        modes=True,
-        isolation="vm",
-    )
+    capabilities = replace(POSIX, isolation="vm")
 
     def __init__(  # noqa: PLR0913 - each is an option of the configuration
         self,

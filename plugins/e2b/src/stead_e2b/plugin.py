@@ -1,6 +1,8 @@
 """Registers the backend `e2b`."""
 
-from stead.capabilities import Capabilities
+from dataclasses import replace
+
+from stead.capabilities import POSIX
 from stead.hookspecs import BackendSpec, hookimpl
 
 __all__ = ["stead_backend"]
@@ -15,22 +17,5 @@ def stead_backend() -> BackendSpec:
         contract="1.0",
         factory="stead_e2b.environment:E2BEnvironment",
         options="stead_e2b.config:E2BOptions",
-        capabilities=Capabilities(
-            execute=True,
-            execute_stream=True,
-            stat=True,
-            list_files=True,
-            delete_file=True,
-            create_only=True,
-            conditional_write=True,
-            streaming_read=True,
-            pinned_read=True,
-            range_read=True,
-            lines_at_source=True,
-            streaming_write=True,
-            atomic_write=True,
-            symlinks=True,
-            modes=True,
-            isolation="vm",
-        ),
+        capabilities=replace(POSIX, isolation="vm"),
     )

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 
 from stead.adapt import content_bytes
-from stead.capabilities import Capabilities
 from stead.environment import Content, Environment, PathLike, check_range
 from stead.errors import (
     ConfigError,
@@ -30,24 +29,10 @@ from stead_fsspec.store import Condition, Entry, Found, Store
 from stead_fsspec.stream import ByteStream, ObjectStream, ParallelStream
 from stead_fsspec.writing import pieces_of, write_object
 
-__all__ = ["MAX_KEY_BYTES", "OBJECT_STORE", "StoreEnvironment", "normal_prefix"]
+__all__ = ["MAX_KEY_BYTES", "StoreEnvironment", "normal_prefix"]
 
 MAX_KEY_BYTES = 1_024
 """What S3 and GCS take as a key, in UTF-8."""
-
-OBJECT_STORE = Capabilities(
-    stat=True,
-    list_files=True,
-    delete_file=True,
-    create_only=True,
-    conditional_write=True,
-    streaming_read=True,
-    pinned_read=True,
-    range_read=True,
-    streaming_write=True,
-    atomic_write=True,
-)
-"""What an environment over an object store can do."""
 
 _ROOT = PurePosixPath("/")
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from stead.capabilities import OBJECT_STORE
 from stead.errors import ConfigError
-from stead_fsspec.base import OBJECT_STORE, StoreEnvironment, normal_prefix
+from stead_fsspec.base import StoreEnvironment, normal_prefix
 from stead_gcs.client import Access
 from stead_gcs.files import GcsStore
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from stead.adapt import content_bytes
-from stead.capabilities import Capabilities
+from stead.capabilities import POSIX
 from stead.environment import Content, Environment, PathLike, check_range
 from stead.errors import EnvironmentClosed, FileMissing, NotADirectory
 from stead.paths import split_path
@@ -34,23 +34,7 @@ class LocalEnvironment(Environment):
     (`isolation` is `"none"`). Run code that you do not trust in a sandbox backend.
     """
 
-    capabilities = Capabilities(
-        execute=True,
-        execute_stream=True,
-        stat=True,
-        list_files=True,
-        delete_file=True,
-        create_only=True,
-        conditional_write=True,
-        streaming_read=True,
-        pinned_read=True,
-        range_read=True,
-        lines_at_source=True,
-        streaming_write=True,
-        atomic_write=True,
-        symlinks=True,
-        modes=True,
-    )
+    capabilities = POSIX
 
     def __init__(
         self,

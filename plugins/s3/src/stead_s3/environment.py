@@ -1,7 +1,8 @@
 """The S3 backend: files in a bucket of S3, or of a store that speaks its protocol."""
 
+from stead.capabilities import OBJECT_STORE
 from stead.errors import ConfigError
-from stead_fsspec.base import OBJECT_STORE, StoreEnvironment, normal_prefix
+from stead_fsspec.base import StoreEnvironment, normal_prefix
 from stead_s3.client import Access
 from stead_s3.files import S3Store
 

@@ -1,6 +1,6 @@
 """Registers the backend `s3`."""
 
-from stead.capabilities import Capabilities
+from stead.capabilities import OBJECT_STORE
 from stead.hookspecs import BackendSpec, hookimpl
 
 __all__ = ["stead_backend"]
@@ -15,16 +15,5 @@ def stead_backend() -> BackendSpec:
         contract="1.0",
         factory="stead_s3.environment:S3Environment",
         options="stead_s3.config:S3Options",
-        capabilities=Capabilities(
-            stat=True,
-            list_files=True,
-            delete_file=True,
-            create_only=True,
-            conditional_write=True,
-            streaming_read=True,
-            pinned_read=True,
-            range_read=True,
-            streaming_write=True,
-            atomic_write=True,
-        ),
+        capabilities=OBJECT_STORE,
     )
