@@ -87,29 +87,29 @@ def tests(session: nox.Session) -> None:
 def stores(session: nox.Session) -> None:
     """What is quick of the object store backends, on real servers of this machine."""
     install(session, *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
-    run_tests(session, "not slow and not soak", *STORE_TESTS)
+    run_tests(session, "not soak", *STORE_TESTS)
 
 
 @nox.session
 def stores_soak(session: nox.Session) -> None:
-    """All of the object store backends: every law on every server, and full sizes."""
+    """The rest of the object store backends: the other laws on every server, and full sizes."""
     install(session, *TEST_TOOLS, *SERVERS, plugins=(*LOCAL, *STORES))
-    run_tests(session, "slow or soak", *STORE_TESTS, **FULL)
+    run_tests(session, "soak", *STORE_TESTS, **FULL)
 
 
 @nox.session
 def sandboxes(session: nox.Session) -> None:
     """What is quick of the sandbox backends: the real SDKs against servers of this machine that speak their protocols."""
     install(session, *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
-    run_tests(session, "not slow and not soak", *SANDBOX_TESTS)
+    run_tests(session, "not soak", *SANDBOX_TESTS)
 
 
 @nox.session
 def sandboxes_soak(session: nox.Session) -> None:
-    """All of the sandbox backends: every law, full sizes, and the SDKs' traps on each Python that this machine has."""
+    """The rest of the sandbox backends: the other laws, full sizes, and the SDKs' traps on each Python of this machine."""
     install(session, *TEST_TOOLS, *SANDBOX_SERVERS, plugins=(*LOCAL, *SANDBOXES))
     told = str(session.run("python", "tests/sandboxes/pythons.py", f"{session.bin}/../pythons", silent=True))
-    run_tests(session, "slow or soak", *SANDBOX_TESTS, **FULL, STEAD_TEST_PYTHONS=told.splitlines()[-1])
+    run_tests(session, "soak", *SANDBOX_TESTS, **FULL, STEAD_TEST_PYTHONS=told.splitlines()[-1])
 
 
 @nox.session

@@ -1,7 +1,6 @@
 """Truncation of whole results: when, how, by whom, and where the full text goes."""
 
 import asyncio
-import contextlib
 import functools
 import inspect
 from typing import Any
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stead.environments import MemoryEnvironment
-from stead.errors import ConfigError, FileExists
+from stead.errors import ConfigError, EnvironmentClosed, FileExists
 from stead.reducer import Reduced, Reducer, ReducerConfig, Report, ToolCall, ToolConfig, current_call_id
 
 
@@ -448,9 +447,9 @@ def test_the_reducer_closes_only_what_it_owns():
         async with Reducer(kept, owns_environment=False), Reducer(owned, owns_environment=True):
             pass
         await kept.write_file("a", "1")
-        with contextlib.suppress(Exception):
+        assert await kept.read_file("a") == b"1"
+        with pytest.raises(EnvironmentClosed):
             await owned.write_file("a", "1")
-            raise AssertionError("still open")
         await kept.close()
 
     asyncio.run(main())

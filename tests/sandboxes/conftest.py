@@ -21,11 +21,11 @@ for name in [name for name in os.environ if name.startswith(("E2B_", "DAYTONA_")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the laws as slow that are not of the quick run."""
+    """Leaves the laws that are not of the quick run to the soak."""
     spec = getattr(getattr(item, "function", None), "__stead_law__", None)
     quick = getattr(getattr(item, "cls", None), "quick", None)
     if spec is not None and quick is not None and spec.id not in quick:
-        item.add_marker(pytest.mark.slow)
+        item.add_marker(pytest.mark.soak)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -21,10 +21,10 @@ _names = itertools.count()
 
 
 def sizes(full: int) -> list[Any]:
-    """Returns the sizes of a large file for `parametrize`: what CI takes, and the full size, which is slow."""
+    """Returns the sizes of a large file for `parametrize`: what CI takes, and the full size, for the soak."""
     small = int(SCALE * full) >> 20 << 20
-    slow = pytest.param(full, marks=pytest.mark.slow, id=f"{full >> 20}MiB")
-    return [slow] if small >= full else [pytest.param(small, id=f"{small >> 20}MiB"), slow]
+    soak = pytest.param(full, marks=pytest.mark.soak, id=f"{full >> 20}MiB")
+    return [soak] if small >= full else [pytest.param(small, id=f"{small >> 20}MiB"), soak]
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -137,7 +137,7 @@ class Work:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("count", [pytest.param(300, marks=pytest.mark.slow), int(max(30, 300 * SCALE))])
+@pytest.mark.parametrize("count", [pytest.param(300, marks=pytest.mark.soak), int(max(30, 300 * SCALE))])
 def test_chaos(provider, count):
     """Random operations with random faults: right or a typed error each, and afterwards all is as it was told."""
     seed = int(os.environ.get("STEAD_TEST_SEED", "1"))

@@ -55,7 +55,7 @@ class SandboxEnvironmentLaws(EnvironmentLaws):
             "write-keeps-mode",
         }
     )
-    """Laws of the quick run; all others are marked slow."""
+    """Laws of the quick run; all others are for the soak."""
 
     @pytest.fixture
     def made(self, servers):

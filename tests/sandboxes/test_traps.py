@@ -11,10 +11,10 @@ from traps import TRAPS
 
 HERE = Path(__file__).parent
 VERSIONS = [
-    pytest.param(version, marks=() if path == sys.executable else pytest.mark.slow)
+    pytest.param(version, marks=() if path == sys.executable else pytest.mark.soak)
     for version, path in sorted(pythons().items())
 ]
-"""The Python of the run, and others, whose turns are slow."""
+"""The Python of the run, and others, which are for the soak."""
 
 
 @pytest.mark.timeout(1000)
@@ -41,7 +41,7 @@ def test_interpreter_ends_cleanly(provider_of, name, version):
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hello\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_interpreter_ends_cleanly_each_time(provider_of, version):

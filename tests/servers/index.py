@@ -1,8 +1,10 @@
 """Says which test holds against which trap of an SDK, and that it exists."""
 
-import ast
 from collections.abc import Mapping
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 __all__ = ["missing_tests"]
 
@@ -11,18 +13,24 @@ def missing_tests(index: Mapping[str, tuple[str, ...]], folder: Path) -> list[st
     """Returns the tests of an index that are not there.
 
     Args:
-        index: By trap, the tests: `"test_file.py::test_name"`.
+        index: By trap, the tests: `"test_file.py::test_name"`, or with a class between.
         folder: Where the files are.
     """
-    known: dict[str, set[str]] = {}
-    missing = []
-    for names in index.values():
-        for name in names:
-            file, _, test = name.partition("::")
-            path = folder / file
-            if file not in known:
-                tree = ast.parse(path.read_text()) if path.is_file() else ast.Module([], [])
-                known[file] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-            if test not in known[file]:
-                missing.append(name)
-    return missing
+
+    @cache
+    def module(file: str) -> Any:
+        spec = spec_from_file_location(f"indexed_{file}", folder / file)
+        if spec is None or spec.loader is None or not (folder / file).is_file():
+            return None
+        made = module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return made
+
+    def is_there(name: str) -> bool:
+        file, *parts = name.split("::")
+        found = module(file)
+        for part in parts:
+            found = getattr(found, part, None)
+        return callable(found)
+
+    return [name for names in index.values() for name in names if not is_there(name)]

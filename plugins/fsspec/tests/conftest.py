@@ -7,12 +7,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3] / "tes
 
 
 def pytest_collection_modifyitems(items):
-    """Marks what takes long as slow; the laws over files of this machine hold what those over files in memory do."""
-    from servers.slow_laws import mark_slow_laws
+    """Leaves what takes long to the soak; the laws over this machine's files hold what those over files in memory do."""
+    from servers.soak_laws import mark_soak_laws
 
-    mark_slow_laws(
-        items,
-        Path(__file__).parent,
-        quick_of={"TestLocalFilesystem": ("test_write_", "test_list_")},
-        minutes_of=frozenset(),
-    )
+    mark_soak_laws(items, Path(__file__).parent, quick_of={"TestLocalFilesystem": ("test_write_", "test_list_")})

@@ -65,7 +65,7 @@ def quick_retries(monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks what takes long as slow."""
-    from servers.slow_laws import mark_slow_laws
+    """Leaves what takes long to the soak."""
+    from servers.soak_laws import mark_soak_laws
 
-    mark_slow_laws(items, Path(__file__).parent, quick_of={}, minutes_of=frozenset())
+    mark_soak_laws(items, Path(__file__).parent, quick_of={})

@@ -15,10 +15,9 @@ from stead.errors import (
     FileMissing,
     IsADirectory,
     SteadError,
-    StreamInterrupted,
     Unavailable,
 )
-from stead_fsspec.errors import ChecksumMismatch, Throttled
+from stead_fsspec.errors import Throttled
 from stead_gcs import GcsEnvironment
 from stead_gcs.errors import Refusal
 
@@ -212,87 +211,5 @@ def test_bad_request(near, proxy):
                 await env.read_file("a")
         assert type(caught.value) is SteadError
         assert fault.hits == 1
-
-    run(near, use)
-
-
-def test_stalled_body(near, proxy):
-    """A body that stops coming is asked for again from there, after `timeout` seconds: there is always a limit."""
-    data = bytes(range(256)) * 40_000
-
-    async def use(env):
-        await env.write_file("a", data)
-        with proxy.fault("stall", after=5_000_000, times=1, matches=is_media):
-            async with asyncio.timeout(20):
-                assert await env.read_file("a") == data
-
-    run({**near, "timeout": 1.0}, use)
-
-
-def test_stalled_for_good(near, proxy, quick_retries):
-    """A body that never comes is Unavailable after five times `timeout`."""
-
-    async def use(env):
-        await env.write_file("a", "x" * 1000)
-        with proxy.fault("stall", matches=is_media):
-            async with asyncio.timeout(20):
-                with pytest.raises(Unavailable, match="stopped sending"):
-                    await env.read_file("a")
-
-    run({**near, "timeout": 0.5}, use)
-
-
-@pytest.mark.parametrize("action", ["end", "reset"])
-def test_cut_body_is_resumed(near, proxy, action):
-    """A body that is cut once is resumed by a range of the same generation, and comes whole."""
-    data = bytes(range(256)) * 40_000
-
-    async def use(env):
-        info = await env.write_file("a", data)
-        proxy.requests.clear()
-        with proxy.fault(action, after=5_000_000, times=1, matches=is_media):
-            assert await env.read_file("a") == data
-        first, second = proxy.requests
-        assert "range" not in first.headers
-        assert 0 < int(second.headers["range"].removeprefix("bytes=").partition("-")[0]) <= 5_000_000
-        assert f"generation={info.version}" in second.target
-
-    run(near, use)
-
-
-def test_cut_again_and_again(near, proxy, quick_retries):
-    """A body that never gets further is an error after bounded tries, never a short file."""
-
-    async def use(env):
-        await env.write_file("a", b"x" * 1000)
-        with proxy.fault("end", after=0, matches=is_media), pytest.raises((StreamInterrupted, Unavailable)):
-            await env.read_file("a")
-
-    run(near, use)
-
-
-def test_damaged_body(near, proxy):
-    """A byte that was changed on its way is ChecksumMismatch, also in a body that was resumed."""
-    data = bytes(range(256)) * 40_000
-
-    async def use(env):
-        await env.write_file("a", data)
-        with proxy.fault("corrupt", after=100, matches=is_media), pytest.raises(ChecksumMismatch):
-            await env.read_file("a")
-        with proxy.fault("reset", after=5_000_000, times=1, matches=is_media):
-            with proxy.fault("corrupt", after=100, matches=lambda r: is_media(r) and "range" in r.headers):
-                with pytest.raises(ChecksumMismatch):
-                    await env.read_file("a")
-
-    run(near, use)
-
-
-def test_damaged_description(near, proxy):
-    """An answer that cannot be read is asked for again."""
-
-    async def use(env):
-        await env.write_file("a", "x")
-        with proxy.fault("corrupt", after=0, times=1, matches=lambda r: "/storage/v1/" in r.target):
-            assert (await env.stat("a")).size == 1
 
     run(near, use)

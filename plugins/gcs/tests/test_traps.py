@@ -18,8 +18,8 @@ TRAPS = {
     "content that holds the fixed boundary is stored cut": ("test_traps.py::test_no_content_cuts_itself",),
     "packed objects are unpacked on the way": ("test_traps.py::test_packed_objects_are_read_as_stored",),
     "no wait has a limit, and six tries take half a minute": (
-        "test_errors.py::test_stalled_body",
-        "test_errors.py::test_stalled_for_good",
+        "test_interrupted.py::TestInterrupted::test_stalled_body",
+        "test_interrupted.py::TestInterrupted::test_stalled_for_good",
         "test_errors.py::test_refused",
     ),
     "403 and 416 are no errors of their own kind, and every 412 is the same": (
@@ -43,8 +43,14 @@ ERRORS = {
     "create-only on what exists; generation failed": ("test_errors.py::test_conditions",),
     "429 and 503": ("test_errors.py::test_throttled_twice", "test_errors.py::test_throttled_for_good"),
     "400 with invalid in its text": ("test_errors.py::test_bad_request",),
-    "stalled body": ("test_errors.py::test_stalled_body", "test_errors.py::test_stalled_for_good"),
-    "cut body": ("test_errors.py::test_cut_body_is_resumed", "test_errors.py::test_cut_again_and_again"),
+    "stalled body": (
+        "test_interrupted.py::TestInterrupted::test_stalled_body",
+        "test_interrupted.py::TestInterrupted::test_stalled_for_good",
+    ),
+    "cut body": (
+        "test_interrupted.py::TestInterrupted::test_cut_body_is_resumed",
+        "test_interrupted.py::TestInterrupted::test_cut_again_and_again",
+    ),
 }
 
 

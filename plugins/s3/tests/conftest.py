@@ -86,7 +86,7 @@ SCALE = float(os.environ.get("STEAD_SCALE", "0.1"))
 
 
 # moto answers a hundred requests a second: only what differs there is quick. Over SeaweedFS what does not depend on the
-# store (paths, life, declarations) is slow: the same base holds it in the quick tests of fsspec and GCS.
+# store (paths, life, declarations) is left to the soak: the same base holds it in the quick tests of fsspec and GCS.
 _QUICK = {
     "TestMoto": ("test_object_", "test_write_if_", "test_delete_", "test_stat_"),
     "TestSeaweedFS": tuple(
@@ -96,7 +96,7 @@ _QUICK = {
 
 
 def pytest_collection_modifyitems(items):
-    """Marks what takes long as slow."""
-    from servers.slow_laws import mark_slow_laws
+    """Leaves what takes long to the soak."""
+    from servers.soak_laws import mark_soak_laws
 
-    mark_slow_laws(items, Path(__file__).parent, quick_of=_QUICK, minutes_of=frozenset({"TestMoto"}))
+    mark_soak_laws(items, Path(__file__).parent, quick_of=_QUICK)

@@ -208,7 +208,7 @@ def test_offload_of_a_scope_brings_its_index(place, door):
     run(place, use)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_page_of_a_huge_offload(near, proxy, scale):
     """A page of 1 GB that a streaming tool gave and the reducer stored is one ranged request of at most 512 KiB."""
     count = int(1e9 * scale) // len(_LINE % 0)

@@ -40,7 +40,7 @@ def test_small_read_is_one_request(near, proxy):
     run(near, use)
 
 
-@pytest.mark.parametrize("parallel", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parallel", [1, pytest.param(4, marks=pytest.mark.soak)])
 def test_two_hundred_abandoned_streams(near, proxy, parallel):
     """200 streams that are left after their first chunk leave no connection and no task, and the next one works."""
 
@@ -68,7 +68,7 @@ def test_two_hundred_abandoned_streams(near, proxy, parallel):
     run({**near, "parallel": parallel}, use)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_more_streams_than_connections(place):
     """A hundred streams at once, all held open, do not hang: those that get no connection say so in the end."""
 

@@ -27,9 +27,9 @@ TRAPS = {
     "a key that ends in a slash is asked for without it": ("test_keys.py::test_keys_that_no_path_reaches",),
     "two layers repeat, and their tries multiply": (
         "test_errors.py::test_throttled_for_good",
-        "test_interrupted.py::test_progress_resets_the_tries",
+        "test_interrupted.py::TestInterrupted::test_progress_resets_the_tries",
     ),
-    "a stream is compared with no checksum": ("test_interrupted.py::test_damaged_body",),
+    "a stream is compared with no checksum": ("test_interrupted.py::TestInterrupted::test_damaged_body",),
     "a store sends the sum of the whole with a range": ("test_traps.py::test_sum_of_the_whole_with_a_range",),
     "a store takes no checksums": ("test_writes.py::test_without_checksums",),
     "a cancelled upload leaves its parts": (
@@ -65,8 +65,14 @@ ERRORS = {
     "If-Match failed": ("test_errors.py::test_if_version_failed",),
     "429 and 503": ("test_errors.py::test_throttled_twice", "test_errors.py::test_throttled_for_good"),
     "400 with invalid in its text": ("test_errors.py::test_bad_request",),
-    "stalled body": ("test_interrupted.py::test_stalled_body", "test_interrupted.py::test_stalled_for_good"),
-    "cut body": ("test_interrupted.py::test_cut_body_is_resumed", "test_interrupted.py::test_cut_again_and_again"),
+    "stalled body": (
+        "test_interrupted.py::TestInterrupted::test_stalled_body",
+        "test_interrupted.py::TestInterrupted::test_stalled_for_good",
+    ),
+    "cut body": (
+        "test_interrupted.py::TestInterrupted::test_cut_body_is_resumed",
+        "test_interrupted.py::TestInterrupted::test_cut_again_and_again",
+    ),
 }
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from s3_support import BOTH, refusal, run, source
 
-from stead.errors import AccessDenied, FileExists, SteadError, Unavailable, Unsupported
+from stead.errors import AccessDenied, FileExists, FileMissing, SteadError, Unavailable, Unsupported
 from stead_s3.sums import combined
 
 _MIB = 1 << 20
@@ -163,8 +163,11 @@ def test_lost_answer_of_a_delete(near, proxy):
 
     async def use(env):
         await env.write_file("a", "x")
-        with proxy.fault("lose", times=1, matches=lambda r: r.method == "DELETE"):
+        with proxy.fault("lose", times=1, matches=lambda r: r.method == "DELETE") as fault:
             await env.delete_file("a")
+        assert fault.hits == 1
+        with pytest.raises(FileMissing):
+            await env.stat("a")
 
     run(near, use)
 

@@ -1,0 +1,6 @@
+"""The tests of the E2B plugin that need no sandbox; all others are in `tests/sandboxes`."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[3] / "tests")]
