@@ -12,7 +12,7 @@ from stead.results import LineRange
 from stead.tools import toolset
 from stead.wrappers import ScopedEnvironment
 
-_LINE = b"%07d a line as long as lines in logs are, more or less\n"
+_LINE = b"%08d a line as long as lines in logs are, more or less\n"
 
 
 async def lines(count):

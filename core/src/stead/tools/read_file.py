@@ -109,7 +109,9 @@ def cut_page(window: LineWindow, start_column: int, limit: int, *, numbered: boo
     """
     place = None if window.next_start_line is None else (window.next_start_line, window.next_start_column or 1)
     lines = window.lines.split("\n") if window.last_line >= window.first_line else []
-    whole = "\n".join([f"{n:6d}\t{line}" for n, line in enumerate(lines, window.first_line)] if numbered else lines)
+    # A third of the time of formatting each line: most of what a page of thousands costs.
+    labels = [str(number).rjust(6) for number in range(window.first_line, window.first_line + len(lines))]
+    whole = "\n".join(map("\t".join, zip(labels, lines, strict=True)) if numbered else lines)
     if len(whole) <= limit and not (window.first_line == 1 and window.lines.startswith(_BOM)):
         return Page(whole, window.last_line, window.last_line_complete, window.truncated, place)
     parts: list[str] = []
