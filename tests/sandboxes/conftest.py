@@ -44,6 +44,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.stash[TRAP_RUNS].close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobody_is_left(tmp_path_factory):
+    """The whole run leaves no process in any folder of its tests."""
+    from leftovers import nobody_left_in
+
+    yield
+    nobody_left_in(tmp_path_factory.getbasetemp())
+
+
 @pytest.fixture(scope="session")
 def trap_runs(request):
     """What the traps did."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from leftovers import lives, nobody_left_in
 from local_machine import LocalPosix, busybox
 from providers import SCALE
 
@@ -125,14 +126,6 @@ def test_noise_around_an_answer_is_no_part_of_it(tmp_path):
     asyncio.run(use())
 
 
-def lives(pid):
-    """Says whether a process runs; one that nobody has collected does not."""
-    try:
-        return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def test_no_answer_is_an_error(tmp_path, monkeypatch):
     """A machine whose answers are swallowed, or broken in the middle, is Unavailable: never an empty file or a success."""
     monkeypatch.setattr("stead.posix.calls.pause_before", lambda attempt, error: 0.01)
@@ -194,6 +187,33 @@ def test_supervisor_killed(tmp_path):
             await asyncio.sleep(1)
             assert not lives((env.folder / "pid").read_text())
             assert (await env.execute("echo on")).stdout == "on\n"
+        await asyncio.to_thread(nobody_left_in, tmp_path)
+
+    asyncio.run(use())
+
+
+def test_supervisor_and_owner_killed(tmp_path):
+    """When nobody is left who could end a command, what watches its time does, and then ends too."""
+
+    async def use() -> None:
+        async with LocalPosix(tmp_path) as env:
+            task = asyncio.create_task(env.execute("echo $$ > pid; (sleep 60) & sleep 60"))
+            while not (env.folder / "pid").exists():
+                await asyncio.sleep(0.05)
+            run = env.machine.run
+            gone = asyncio.get_running_loop().create_future()
+
+            async def silent(variables, *, seconds):
+                return await gone
+
+            env.machine.run = silent
+            supervisor = next((tmp_path / "tmp").glob("stead-*/job-*/supervisor")).read_text()
+            os.kill(int(supervisor), 9)
+            await asyncio.to_thread(nobody_left_in, tmp_path)
+            env.machine.run = run
+            gone.set_exception(EnvironmentLost("the machine is gone"))
+            with pytest.raises(EnvironmentLost):
+                await task
 
     asyncio.run(use())
 
@@ -220,6 +240,7 @@ def test_owner_gone(tmp_path):
             assert not lives((env.folder / "pid").read_text())
             task.cancel()
             await asyncio.wait([task])
+        await asyncio.to_thread(nobody_left_in, tmp_path)
 
     asyncio.run(use())
 

@@ -36,7 +36,7 @@ count err
 # leader: the first process of a command that could not be marked.
 leader() { read -r stead_leader < "$stead_job/leader" && echo "$stead_leader"; }
 
-# watch: ends the command at its deadline, or when nobody has asked for it for too long.
+# watch: ends the command at its deadline, when nobody has asked for it for too long, or when its supervisor was killed.
 watch() {
   stead_left=$STEAD_TIMEOUT stead_idle=0 stead_seen= stead_end=
   while :; do
@@ -50,7 +50,9 @@ watch() {
     [ -z "$stead_left" ] || stead_left=$((stead_left - stead_step))
     if [ -z "$stead_end" ] && [ -n "$stead_left" ] && [ "$stead_left" -le 0 ]; then stead_end=timed-out; fi
     if [ -z "$stead_end" ] && [ "$stead_idle" -ge "$STEAD_LEASE" ]; then stead_end=abandoned; fi
+    kill -0 "$$" 2> /dev/null || { end_tree "$STEAD_MARK" "$(leader)"; exit 0; }
     [ -z "$stead_end" ] || { : > "$stead_job/$stead_end"; end_tree "$STEAD_MARK" "$(leader)"; }
+    [ -z "$stead_end" ] || [ -d "$stead_job" ] || exit 0
   done
 }
 
