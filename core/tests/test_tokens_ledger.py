@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stead.reducer.estimate import UNIT
 from stead.reducer.ledger import Ledger, Reading
 from stead.reducer.messages.codec import View
 from stead.reducer.messages.detect import codec_named
@@ -65,10 +66,10 @@ def test_a_turn_reads_only_what_is_new() -> None:
     codec = Watched()
     ledger = Ledger(codec)
     history = [user("a" * 4 * i) for i in range(100)]
-    assert read(ledger, history).total == sum(4 + i for i in range(100))
+    assert read(ledger, history).total == UNIT * sum(4 + i for i in range(100))
     codec.seen.clear()
     grown = [*history, user("new"), user("newer")]
-    assert read(ledger, grown).by_message[-2:] == [5, 6]
+    assert read(ledger, grown).by_message[-2:] == [475, 525]
     assert codec.seen == [history[-1], *grown[-2:]]
 
 
@@ -85,7 +86,7 @@ def test_after_a_replacement_known_entries_are_not_counted_again() -> None:
     read(ledger, history)
     asked.clear()
     changed = [*history[:4], user("gone"), *history[5:], user("last")]
-    assert read(ledger, changed).messages == 10
+    assert read(ledger, changed).messages == 10 * UNIT
     assert asked == [user("gone"), history[-1], user("last")]
 
 
@@ -106,11 +107,11 @@ def test_the_newest_entry_may_change_in_place() -> None:
     """A caller that streams into its last message is read right, its calls too."""
     ledger = Ledger(CHAT)
     history = [user("a" * 400), user("")]
-    assert read(ledger, history).total == 108
+    assert read(ledger, history).total == 108 * UNIT
     history[-1].update(call("c"), content="b" * 40)
     grown = [*history, result("c", "")]
     reading = read(ledger, grown)
-    assert reading.by_message == [104, 4 + 10 + 8 + 1 + 1, 4]
+    assert reading.by_message == [104 * UNIT, (4 + 10 + 8) * UNIT + 25 + 116, 4 * UNIT]
     assert answers(reading) == [(1, 2)]
 
 

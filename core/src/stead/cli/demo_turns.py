@@ -67,7 +67,7 @@ async def play_turns(
         outcome = await reducer.clear(messages)
         messages = outcome.messages
         _take(told, outcome, turn, say)
-        told.raw_tokens.append((await ledger.read(raw)).total)
+        told.raw_tokens.append((await ledger.read(raw)).tokens)
     told.exact = await _is_there(env, told.cleared, raw)
     return told
 

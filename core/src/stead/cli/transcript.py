@@ -143,7 +143,7 @@ async def _go_through(reducer: Reducer, transcript: Transcript, found: Replay) -
     async def request(index: int) -> None:
         history[:] = (await reducer.clear(history, tools=transcript.tools)).messages
         raw = await before.read(found.originals[:index], transcript.tools)
-        found.turns.append(Turn(index, raw.total, (await after.read(history, transcript.tools)).total))
+        found.turns.append(Turn(index, raw.tokens, (await after.read(history, transcript.tools)).tokens))
 
     for index, message in enumerate(found.originals):
         if index > 0 and views[index].role == "assistant" and views[index - 1].role != "assistant":

@@ -15,6 +15,7 @@ from stead.reducer.calls import Action, Decision, Outcome, Report
 from stead.reducer.columns import Columns
 from stead.reducer.context import Context, one_line
 from stead.reducer.edits import NOWHERE, Edit, fill_in
+from stead.reducer.estimate import tokens_in
 from stead.reducer.history import Histories, History
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.pairing import Exchange
@@ -89,7 +90,7 @@ class Clearing:
             await self._pass(work, freed)
         self._last_total = work.reading.total - sum([plan.gain for plan in work.plans])
         work.warnings += self.meter.take_warnings()
-        return await self._outcome(work, self.meter.calibrated(self._last_total))
+        return await self._outcome(work, self.meter.tokens(self._last_total))
 
     def _take(self, messages: Sequence[Any]) -> tuple[History, int]:
         """The history that a list goes on from, and the index of its first new entry."""
@@ -121,7 +122,7 @@ class Clearing:
         if self._config.repair and reading.strays:
             history.commit(_without_strays(history, reading), moved=True)
             reading = await history.ledger.read(history.outputs, tools)
-        return _Pass(history, reading, self.meter.calibrated(reading.total), warnings=warnings)
+        return _Pass(history, reading, self.meter.tokens(reading.total), warnings=warnings)
 
     async def _outcome(self, work: _Pass, after: int) -> Outcome:
         report = Report(
@@ -143,22 +144,22 @@ class Clearing:
 
     async def _run_quickly(self, history: History, columns: Columns, tools: Sequence[Any]) -> Outcome:
         """As `_run`, with what the columns tell."""
-        config, calibrated = self._config, self.meter.calibrated
-        total = columns.total + await self.meter.count_tools(tools)
-        before = calibrated(total)
+        config, tokens = self._config, self.meter.tokens
+        total = columns.units + await self.meter.count_tools(tools)
+        before = tokens(total)
         decisions: Sequence[Decision] = ()
         warnings: list[str] = []
         if before > config.max_tokens_for_clear:
-            counts = partial(columns.tokens, history.outputs)
+            counts = partial(columns.units_at, history.outputs)
             rounds = Rounds(self._context, history.ledger, history.outputs, counts, set())
             plan = await self._quick.plan(columns, history.outputs, total, rounds, self._reason(before))
             plans = len(plan.cleared) + len(plan.others)
             if plans == 0:
                 columns.done = plan.done
-            problem = self._too_little(before, calibrated(plan.freed), plans=plans)
+            problem = self._too_little(before, tokens(plan.freed), plans=plans)
             if problem is None:
                 # Nothing can be stored here; a handler that wants it to be is told so.
-                for error in (await store_edits(self._context, plan.edits)).values():
+                for error in (await store_edits(self._context, plan.edits)).values() if plan.others else ():
                     raise error
                 total -= plan.freed
                 decisions = self._commit_quickly(history, columns, plan)
@@ -170,7 +171,7 @@ class Clearing:
             phase="clear",
             decisions=decisions,
             before_tokens=before,
-            after_tokens=calibrated(total),
+            after_tokens=tokens(total),
             warnings=tuple(warnings),
         )
         return await self._processed(Outcome(list(history.outputs), report))
@@ -182,11 +183,11 @@ class Clearing:
         for position, other in plan.others:
             decisions += plan.cleared[taken:position]
             self._repeater.remember(other, history.outputs)
-            decisions += self._decisions(other, partial(columns.tokens, history.outputs), plan.cleared.reason)
+            decisions += self._decisions(other, partial(columns.units_at, history.outputs), plan.cleared.reason)
             taken = position
         history.commit(plan.entries, moved=False)
-        columns.total -= plan.freed
-        columns.result_tokens, columns.done = plan.result_tokens, plan.done
+        columns.units -= plan.freed
+        columns.done = plan.done
         columns.look_at_last(history.outputs)
         return (*decisions, *plan.cleared[taken:]) if plan.others else plan.cleared
 
@@ -223,7 +224,7 @@ class Clearing:
         rounds = self._rounds(work)
         target, freed = self._config.clear_target_tokens or 0, 0
         for turn in candidates:
-            if self.meter.calibrated(work.reading.total - freed) <= target:
+            if self.meter.tokens(work.reading.total - freed) <= target:
                 break
             if turn.index in work.history.exhausted or not turn.complete:
                 continue
@@ -233,7 +234,7 @@ class Clearing:
                 work.plans.append(plan)
             else:
                 work.history.exhausted.add(turn.index)
-        return self.meter.calibrated(freed)
+        return self.meter.tokens(freed)
 
     def _is_stale(self, work: _Pass) -> bool:
         """True if the caller changed an entry in place since it was read: what would be stored is not what is there."""
@@ -318,7 +319,7 @@ class Clearing:
     def _decisions(self, plan: RoundPlan, counts: Callable[[int], int], reason: str) -> list[Decision]:
         share = max(1, len(plan.edits))
         before = sum([counts(index) for index in plan.counts]) if plan.group is None else plan.gain
-        shares = (before // share, (before - plan.gain) // share)
+        shares = (tokens_in(before // share), tokens_in((before - plan.gain) // share))
         decisions = []
         for edit in plan.edits:
             decisions.append(self._decision(edit, "reduced", reason, shares))

@@ -3,17 +3,19 @@
 What is done with every entry is done with whole lists, which takes a third of the time of a loop.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count, repeat
 from operator import itemgetter, lt
 from typing import Any
 
 from stead.reducer.arguments import LONG_ARGUMENTS, are_long
-from stead.reducer.estimate import UNIT, text_units, tokens_of
+from stead.reducer.estimate import UNIT, text_units
 from stead.reducer.messages.codec import View
 from stead.reducer.messages.openai_chat import ROLES, OpenAIChat
 from stead.reducer.messages.pairing import Exchange, Round
 from stead.reducer.tokens import CALL_TOKENS, MESSAGE_TOKENS
+from stead.reducer.weights import Weights, units_of, weigh
 
 __all__ = ["Columns"]
 
@@ -23,12 +25,9 @@ _AROUND_CALL = CALL_TOKENS * UNIT
 _AT_ONCE = 512
 _PAIRS = ["assistant", "tool"] * _AT_ONCE
 
-_role = itemgetter("role")
-_first = itemgetter(0)
-_call_fields = itemgetter("role", "content", "tool_calls")
-_answer_fields = itemgetter("tool_call_id", "content")
-_item_fields = itemgetter("id", "type", "function")
-_function_fields = itemgetter("name", "arguments")
+_content, _tool_calls, _answer_id = itemgetter("content"), itemgetter("tool_calls"), itemgetter("tool_call_id")
+_id, _kind, _function = itemgetter("id"), itemgetter("type"), itemgetter("function")
+_name, _arguments = itemgetter("name"), itemgetter("arguments")
 
 
 class Columns:
@@ -37,16 +36,16 @@ class Columns:
     Exchanges are numbered in the order of their calls; those of one round have the same `call_at`.
 
     Args:
-        estimate: Tokens of a view.
+        estimate: Units of a view.
 
     Attributes:
         size: Entries.
-        total: Their tokens.
+        units: Of them.
         call_at: By exchange, the index of the entry with the call.
         call_ids: By exchange, the call's id.
         tools: By exchange, the tool's name.
         result_at: By exchange, the index of its result; -1 while there is none.
-        result_tokens: By exchange, the tokens of the entry at `result_at`.
+        results: By exchange, what its result's text weighed before it was cleared; nothing for blocks.
         special: Exchanges that are more than a round of one short call with a text.
         numbers: Number of the exchange by the call's id.
         done: Exchanges before this number are cleared, or nothing is to be gained from them.
@@ -61,22 +60,22 @@ class Columns:
         "done",
         "numbers",
         "result_at",
-        "result_tokens",
+        "results",
         "size",
         "special",
         "tools",
-        "total",
+        "units",
     )
 
     def __init__(self, estimate: Callable[[View], int]) -> None:
         self.codec = OpenAIChat()
         self.size = 0
-        self.total = 0
+        self.units = 0
         self.call_at: list[int] = []
         self.call_ids: list[str] = []
         self.tools: list[str] = []
         self.result_at: list[int] = []
-        self.result_tokens: list[int] = []
+        self.results = Weights([], [], {})
         self.special: set[int] = set()
         self.numbers: dict[str, int] = {}
         self.done = 0
@@ -109,8 +108,8 @@ class Columns:
         """
         self._last = self.codec.view(messages[-1]) if messages else None
 
-    def tokens(self, messages: Sequence[Any], index: int) -> int:
-        """Tokens of an entry.
+    def units_at(self, messages: Sequence[Any], index: int) -> int:
+        """Units of an entry.
 
         Args:
             messages: The list.
@@ -174,12 +173,13 @@ class Columns:
         """Forgets the newest entry."""
         last = self._last or View("other")
         self.size -= 1
-        self.total -= self._estimate(last)
+        self.units -= self._estimate(last)
         for _ in last.calls:
             del self.numbers[self.call_ids[-1]]
-            for column in (self.call_at, self.call_ids, self.tools, self.result_at, self.result_tokens):
+            for column in (self.call_at, self.call_ids, self.tools, self.result_at):
                 column.pop()
             self.special.discard(len(self.call_at))
+        self.results.resize(len(self.call_at))
         for result in last.results:
             number = self.numbers[str(result.id)]
             self.result_at[number] = -1
@@ -192,50 +192,47 @@ class Columns:
         entries = messages[start : start + _AT_ONCE]
         places = range(start, start + len(entries))
         try:
-            roles = list(map(_role, entries))
-        except (LookupError, TypeError):
+            roles = [entry["role"] for entry in entries if type(entry) is dict]
+        except LookupError:
             return False
-        if set(map(type, entries)) != {dict}:
+        if len(roles) < len(entries):
             return False
         self.size += len(entries)
         calls_at: Sequence[int]
         answers_at: Sequence[int]
+        alike = True
         if roles == _PAIRS[: len(roles)]:
             calls, calls_at, answers, answers_at = entries[::2], places[::2], entries[1::2], places[1::2]
         else:
             calls_at = [index for index, role in zip(places, roles, strict=True) if role != "tool"]
             answers_at = [index for index, role in zip(places, roles, strict=True) if role == "tool"]
             calls, answers = [messages[index] for index in calls_at], [messages[index] for index in answers_at]
-        if not self._add_calls(calls, calls_at) and not all(map(self._add_other, calls, calls_at)):
+            alike = set(roles) == {"assistant", "tool"}
+        if not (alike and self._add_calls(calls, calls_at)) and not all(map(self._add_other, calls, calls_at)):
             return False
         return not answers or self._add_answers(answers, answers_at)
 
     def _add_calls(self, entries: Sequence[dict[str, Any]], at: Sequence[int]) -> bool:
-        """Takes entries that are one call each and nothing else; False, and nothing is done, if there are others."""
+        """Takes an assistant's entries that are one call each and nothing else; False if there are others."""
         if set(map(len, entries)) != {3}:
             return False
         try:
-            roles, contents, lists = zip(*map(_call_fields, entries), strict=True)
-            if any(contents) or set(map(len, lists)) != {1} or set(roles) != {"assistant"}:
+            if any(map(_content, entries)):
                 return False
-            ids, kinds, functions = zip(*map(_item_fields, map(_first, lists)), strict=True)
-            names, arguments = zip(*map(_function_fields, functions), strict=True)
-            around = {name: _AROUND + _AROUND_CALL + text_units(name) for name in set(names)}
-            tokens = tokens_of(arguments, list(map(around.__getitem__, names)))
-            new = dict(zip(ids, count(len(self.call_at)), strict=False))
-        except (LookupError, TypeError, AttributeError):
-            return False
-        if set(kinds) != {"function"} or set(map(type, ids)) != {str}:
-            return False
-        if "" in around or not self._are_new(new, len(ids)):
+            items = [item for [item] in map(_tool_calls, entries)]
+            functions = list(map(_function, items))
+            names, arguments = list(map(_name, functions)), list(map(_arguments, functions))
+            ids, uses = list(map(_id, items)), Counter(names)
+            units = (_AROUND + _AROUND_CALL) * len(ids) + units_of(arguments)
+            units += sum([times * text_units(name) for name, times in uses.items()])
+            if set(map(_kind, items)) != {"function"} or "" in uses:
+                return False
+        except (LookupError, TypeError, ValueError, AttributeError):
             return False
         if max(map(len, arguments)) > LONG_ARGUMENTS:
-            self.special.update(
-                n for n, text in zip(new.values(), arguments, strict=True) if len(text) > LONG_ARGUMENTS
-            )
-        self._open(new, names, at)
-        self.total += sum(tokens)
-        return True
+            numbers = enumerate(arguments, start=len(self.call_at))
+            self.special.update([number for number, text in numbers if len(text) > LONG_ARGUMENTS])
+        return self._open(ids, names, at, units)
 
     def _add_other(self, message: dict[str, Any], index: int) -> bool:
         """Takes an entry that is no result; False if it does not fit."""
@@ -244,23 +241,31 @@ class Columns:
             return False
         if type(content) is not str and not (view.calls and content is None):
             return False  # it may be of another format
-        if not {str} >= {type(call.id) for call in view.calls}:
+        ids, first = [call.id or "" for call in view.calls], len(self.call_at)
+        if len(ids) > 1 or any(map(are_long, view.calls)):
+            self.special.update(range(first, first + len(ids)))
+        return self._open(ids, [call.name or "tool" for call in view.calls], [index] * len(ids), self._estimate(view))
+
+    def _open(self, ids: Sequence[str], names: Sequence[str], at: Sequence[int], units: int) -> bool:
+        """Takes calls; False if an id is none, or known."""
+        before = len(self.numbers)
+        if not {str} >= set(map(type, ids)):
             return False
-        new = dict(zip([str(call.id) for call in view.calls], count(len(self.call_at)), strict=False))
-        if not self._are_new(new, len(view.calls)):
-            return False
-        if len(view.calls) > 1 or any(map(are_long, view.calls)):
-            self.special.update(new.values())
-        self._open(new, [call.name or "tool" for call in view.calls], [index] * len(new))
-        self.total += self._estimate(view)
-        return True
+        self.numbers.update(zip(ids, count(before), strict=False))
+        self.call_ids += ids
+        self.call_at += at
+        self.tools += names
+        self.result_at += repeat(-1, len(at))
+        self.results.resize(len(self.call_at))
+        self.units += units
+        return len(self.numbers) == before + len(ids) and "" not in self.numbers
 
     def _add_answers(self, entries: Sequence[dict[str, Any]], at: Sequence[int]) -> bool:
         """Takes results; False if there is a stray, an answer that comes late, or a second one to a call."""
         first = max(0, len(self.call_ids) - len(at))
         try:
-            identities, contents = zip(*map(_answer_fields, entries), strict=True)
-            if list(identities) == self.call_ids[first:]:  # the usual order
+            identities, contents = list(map(_answer_id, entries)), list(map(_content, entries))
+            if identities == self.call_ids[first:]:  # the usual order
                 numbers: Sequence[int] = range(first, len(self.call_ids))
             else:
                 numbers = list(map(self.numbers.__getitem__, identities))
@@ -269,35 +274,26 @@ class Columns:
         if min(numbers) < self.done or len(set(numbers)) < len(numbers):
             return False
         try:
-            tokens = tokens_of(contents, [_AROUND] * len(contents))
+            weights = weigh(contents)
         except TypeError:
-            tokens = [self._estimate(self.codec.view(entry)) for entry in entries]
-            self.special.update(n for n, text in zip(numbers, contents, strict=True) if type(text) is not str)
-        self.total += sum(tokens)
-        return self._close(numbers, at, tokens)
+            odd = [index for index, content in enumerate(contents) if type(content) is not str]
+            self.special.update([numbers[index] for index in odd])
+            self.units += sum([self._estimate(self.codec.view(entries[index])) - _AROUND for index in odd])
+            weights = weigh([content if type(content) is str else "" for content in contents])
+        self.units += _AROUND * len(at) + weights.total
+        self.results.put(numbers, weights)
+        return self._answer(numbers, at)
 
-    def _close(self, numbers: Sequence[int], at: Sequence[int], tokens: list[int]) -> bool:
-        """Takes results of calls; False if one was answered before, or is only made later."""
+    def _answer(self, numbers: Sequence[int], at: Sequence[int]) -> bool:
+        """Takes where results are; False if a call was answered before, or is only made later."""
         if isinstance(numbers, range):
             own = slice(numbers.start, numbers.stop)
             if max(self.result_at[own]) >= 0 or not all(map(lt, self.call_at[own], at)):
                 return False
-            self.result_at[own], self.result_tokens[own] = at, tokens
+            self.result_at[own] = at
             return True
-        for number, index, units in zip(numbers, at, tokens, strict=True):
+        for number, index in zip(numbers, at, strict=True):
             if self.result_at[number] >= 0 or self.call_at[number] > index:
                 return False
-            self.result_at[number], self.result_tokens[number] = index, units
+            self.result_at[number] = index
         return True
-
-    def _are_new(self, identities: dict[str, int], size: int) -> bool:
-        return len(identities) == size and "" not in identities and self.numbers.keys().isdisjoint(identities)
-
-    def _open(self, new: dict[str, int], names: Sequence[str], at: Sequence[int]) -> None:
-        """Takes calls."""
-        self.numbers.update(new)
-        self.call_ids += new
-        self.call_at += at
-        self.tools += names
-        self.result_at += repeat(-1, len(at))
-        self.result_tokens += repeat(0, len(at))

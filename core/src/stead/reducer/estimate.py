@@ -5,12 +5,12 @@ with two corrections: digits and the marks of JSON weigh more, and so do long ru
 need fewer tokens for most scripts, so that the error there is to the safe side; `TokenLedger.calibrate` removes it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stead.errors import ConfigError
 
-__all__ = ["TextCounter", "estimate_tokens", "exact_counter", "text_units", "text_weigher", "tokens_of"]
+__all__ = ["TextCounter", "blob_extra", "estimate_tokens", "exact_counter", "text_units", "text_weigher", "tokens_in"]
 
 TextCounter = Callable[[str], int]
 """Tokens of a text."""
@@ -25,7 +25,6 @@ LATIN_1_WEIGHT = 90
 
 DIGITS = b"0123456789"
 DENSE = DIGITS + b'"{}[]'
-NOT_DENSE = bytes(code for code in range(1, 0x100) if code not in DENSE)
 UPPER = bytes(range(0x41, 0x5B))
 ABOVE_ASCII = bytes(range(0x80, 0x100))
 BLOB_CHARS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-\r\n")
@@ -33,8 +32,6 @@ BLOB_TABLE = bytes(0x61 if code in BLOB_CHARS else 0x20 for code in range(0x100)
 # Words and paths are shorter; a run that is not has to look like encoded data too.
 BLOB_RUN = 256
 BLOB_LEAST_DIGITS = BLOB_RUN // 20
-# As many as share the fixed costs, and few enough that their copies stay in the processor's cache.
-_WEIGHED_TOGETHER = 512
 
 
 def _rows(*ranges: tuple[int, int]) -> bytes:
@@ -68,7 +65,16 @@ def estimate_tokens(text: str) -> int:
     Args:
         text: Any text; lone surrogates are allowed.
     """
-    return -(-text_units(text) // UNIT)
+    return tokens_in(text_units(text))
+
+
+def tokens_in(units: int) -> int:
+    """Whole tokens, rounded up.
+
+    Args:
+        units: Hundredths of a token.
+    """
+    return -(-units // UNIT)
 
 
 def text_units(text: str) -> int:
@@ -83,38 +89,22 @@ def text_units(text: str) -> int:
     size = len(data)
     dense = size - len(data.translate(None, DENSE))
     units = ASCII_WEIGHT * size + DENSE_EXTRA * dense
-    return units + _blob_extra(data) if dense >= BLOB_LEAST_DIGITS and size >= BLOB_RUN else units
+    return units + blob_extra(data) if dense >= BLOB_LEAST_DIGITS and size >= BLOB_RUN else units
 
 
-def tokens_of(texts: Sequence[str], around: Sequence[int]) -> list[int]:
-    """Tokens of many texts at once, by estimate: short ones cost a fifth.
+def blob_extra(data: bytes) -> int:
+    """What runs of encoded data weigh more than their characters did so far.
 
     Args:
-        texts: Any texts.
-        around: What comes to each, in hundredths of a token.
-
-    Raises:
-        TypeError: One is no text.
+        data: The text; each character that is not ASCII as one byte.
     """
-    found: list[int] = []
-    for first in range(0, len(texts), _WEIGHED_TOGETHER):
-        part = texts[first : first + _WEIGHED_TOGETHER]
-        more = around[first : first + _WEIGHED_TOGETHER]
-        joined = "\0".join(part)
-        dense = joined.encode().translate(None, NOT_DENSE).split(b"\0") if joined.isascii() else []
-        if len(dense) != len(part):
-            found += [-(-(units + text_units(text)) // UNIT) for text, units in zip(part, more, strict=True)]
-            continue
-        marks = list(map(len, dense))
-        if max(marks) < BLOB_LEAST_DIGITS or max(map(len, part)) < BLOB_RUN:  # nothing there can be encoded data
-            sizes = map(len, part)
-            found += [
-                -(-(units + ASCII_WEIGHT * size + DENSE_EXTRA * marked) // UNIT)
-                for units, size, marked in zip(more, sizes, marks, strict=True)
-            ]
-            continue
-        found += [-(-(units + text_units(text)) // UNIT) for text, units in zip(part, more, strict=True)]
-    return found
+    units = 0
+    for start, end in _runs(data):
+        part = data[start:end]
+        marked = part.translate(BLOB_TABLE)
+        for first, last in _runs(marked):
+            units += _run_extra(part[first:last])
+    return units
 
 
 def exact_counter(encoding: str = "o200k_base") -> TextCounter:
@@ -156,7 +146,7 @@ def _mixed_units(text: str) -> int:
     dense = _count(plain, DENSE)
     units = ASCII_WEIGHT * (low - latin_1) + LATIN_1_WEIGHT * latin_1 + DENSE_EXTRA * dense
     if dense >= BLOB_LEAST_DIGITS:
-        units += _blob_extra(plain)
+        units += blob_extra(plain)
     for chars, weight in SCRIPTS:
         if not rest:
             return units
@@ -164,17 +154,6 @@ def _mixed_units(text: str) -> int:
         units += weight * (len(rest) - len(others))
         rest = others
     return units + OTHER_WEIGHT * len(rest)
-
-
-def _blob_extra(data: bytes) -> int:
-    """What runs of encoded data weigh more than their characters did so far."""
-    units = 0
-    for start, end in _runs(data):
-        part = data[start:end]
-        marked = part.translate(BLOB_TABLE)
-        for first, last in _runs(marked):
-            units += _run_extra(part[first:last])
-    return units
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:

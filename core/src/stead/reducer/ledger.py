@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stead.reducer.estimate import tokens_in
 from stead.reducer.messages.codec import Codec, Result, View
 from stead.reducer.messages.pairing import Pairing, Round
 from stead.reducer.tokens import TokenMeter
@@ -14,14 +15,14 @@ __all__ = ["Ledger", "Reading"]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A request as the reducer sees it. Counts are not calibrated (`TokenMeter.calibrated`)."""
+    """A request as the reducer sees it, counted in units (`TokenMeter`)."""
 
     by_message: list[int]
-    """Tokens of each entry."""
+    """Units of each entry."""
     messages: int
     """Their sum."""
     tools: int
-    """Tokens of all tool schemas."""
+    """Units of all tool schemas."""
     rounds: list[Round]
     """The assistant turns with calls, in order. The ledger's own, and good until its next `read`."""
     strays: list[tuple[int, Result]]
@@ -29,8 +30,13 @@ class Reading:
 
     @property
     def total(self) -> int:
-        """Tokens of the whole request."""
+        """Units of the whole request."""
         return self.messages + self.tools
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole request, not calibrated (`TokenMeter.tokens`)."""
+        return tokens_in(self.total)
 
 
 class Ledger:
@@ -80,7 +86,7 @@ class Ledger:
 
         Args:
             entries: The copies, by index in the list that was read last. Calls and results are the same as before.
-            counts: Tokens of each.
+            counts: Units of each.
         """
         for index, entry in entries.items():
             self._sum += counts[index] - self._counts[index]
@@ -104,9 +110,9 @@ class Ledger:
             message = messages[index]
             seen = view(message)
             add(index, seen)
-            tokens = known.get(id(message))
-            if tokens is None:
-                tokens = await self.meter.count(message, seen) if asks else estimate(seen)
-            self._counts.append(tokens)
-            self._sum += tokens
+            units = known.get(id(message))
+            if units is None:
+                units = await self.meter.count(message, seen) if asks else estimate(seen)
+            self._counts.append(units)
+            self._sum += units
         self._last = seen

@@ -4,7 +4,8 @@ What becomes of it is the same as by the general way (`rounds.py`), which also p
 short call with a text.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
@@ -12,14 +13,16 @@ from stead.reducer.calls import Decision
 from stead.reducer.columns import Columns
 from stead.reducer.context import Context
 from stead.reducer.edits import SURELY_SHORTER, Edit, unsaved_notice
-from stead.reducer.estimate import UNIT, text_units
+from stead.reducer.estimate import UNIT, text_units, tokens_in
 from stead.reducer.rounds import RoundPlan, Rounds
 from stead.reducer.tokens import MESSAGE_TOKENS, TokenMeter
+from stead.reducer.weights import Weights
 
-__all__ = ["Cleared", "Quick", "QuickPlan", "suits"]
+__all__ = ["Cleared", "Notice", "Quick", "QuickPlan", "suits"]
 
 # Rounds that are planned in one go; where an odd one is among them, fewer, down to a few that are planned one by one.
 _AT_ONCE, _LEAST = 512, 8
+_AROUND = MESSAGE_TOKENS * UNIT
 
 
 def suits(context: Context, meter: TokenMeter) -> bool:
@@ -33,19 +36,25 @@ def suits(context: Context, meter: TokenMeter) -> bool:
     return not (context.stores() or config.clear_message_rewriter or config.repair or meter.is_custom)
 
 
+class Notice(NamedTuple):
+    """What stands in the place of a tool's cleared results."""
+
+    text: str
+    units: int
+    """Of an entry with it."""
+
+
 @dataclass(slots=True, eq=False)
 class Cleared(Sequence[Decision]):
     """Decisions on texts in whose place their tool's notice stands, as columns: each is made when it is looked at."""
 
     reason: str
+    notices: Mapping[str, Notice]
+    """By tool."""
     tools: list[str] = field(default_factory=list)
     call_ids: list[str] = field(default_factory=list)
-    characters: list[int] = field(default_factory=list)
-    shown: list[int] = field(default_factory=list)
-    """Characters of the notice."""
-    before: list[int] = field(default_factory=list)
-    """Tokens of the entry."""
-    after: list[int] = field(default_factory=list)
+    texts: Weights = field(default_factory=lambda: Weights([], [], {}))
+    """Of those that are cleared."""
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -57,9 +66,11 @@ class Cleared(Sequence[Decision]):
     def __getitem__(self, index: int | slice) -> Decision | Sequence[Decision]:
         if isinstance(index, slice):
             return tuple([self[number] for number in range(*index.indices(len(self)))])
-        tool, call_id = self.tools[index], self.call_ids[index]
-        sizes = self.characters[index], self.shown[index], self.before[index], self.after[index]
-        return Decision("clear", tool, call_id, "reduced", self.reason, *sizes)
+        index = range(len(self))[index]
+        tool, size = self.tools[index], self.texts.characters[index]
+        text, units = self.notices[tool]
+        counts = tokens_in(_AROUND + self.texts[index]), tokens_in(units)
+        return Decision("clear", tool, self.call_ids[index], "reduced", self.reason, size, len(text), *counts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -74,15 +85,13 @@ class QuickPlan:
 
     Attributes:
         entries: The list as it would be.
-        result_tokens: As in `Columns`.
         cleared: The texts that are planned here.
         others: Rounds that were planned the general way, each with the number of texts before it.
-        freed: Tokens, not calibrated.
+        freed: Units.
         done: The `Columns.done` that follows.
     """
 
     entries: list[Any]
-    result_tokens: list[int]
     cleared: Cleared
     others: list[tuple[int, RoundPlan]] = field(default_factory=list)
     freed: int = 0
@@ -92,15 +101,6 @@ class QuickPlan:
     def edits(self) -> list[Edit]:
         """Of the rounds that were planned the general way."""
         return [edit for _, other in self.others for edit in other.edits]
-
-
-class _Notice(NamedTuple):
-    """What stands in the place of a tool's cleared results."""
-
-    text: str
-    size: int
-    entry_tokens: int
-    """Of an entry with it."""
 
 
 class Quick:
@@ -114,7 +114,8 @@ class Quick:
     def __init__(self, context: Context, meter: TokenMeter) -> None:
         self._context = context
         self._meter = meter
-        self._notices: dict[str, _Notice | None] = {}
+        self._notices: dict[str, Notice] = {}
+        self._others: set[str] = set()
 
     async def plan(
         self, columns: Columns, messages: Sequence[Any], total: int, rounds: Rounds, reason: str
@@ -124,11 +125,11 @@ class Quick:
         Args:
             columns: Of the list.
             messages: The list.
-            total: Tokens of the request, not calibrated.
+            total: Units of the request.
             rounds: Plans what is not as simple.
             reason: Why results are cleared.
         """
-        plan = QuickPlan(list(messages), columns.result_tokens.copy(), Cleared(reason), done=columns.done)
+        plan = QuickPlan(list(messages), Cleared(reason, self._notices), done=columns.done)
         stop = columns.stop_before(self._context.config.clear_retention_suffix_limit)
         enough = self._enough(total)
         size = _AT_ONCE
@@ -143,56 +144,51 @@ class Quick:
         return plan
 
     def _enough(self, total: int) -> int:
-        """How many tokens, not calibrated, must be freed to reach the target."""
+        """How many units must be freed to reach the target."""
         target = self._context.config.clear_target_tokens or 0
-        enough = max(0, total - int((target + 1) / self._meter.factor) - 1)
-        while self._meter.calibrated(total - enough) > target:
+        enough = max(0, total - int((target + 0.5) * UNIT / self._meter.factor) - 1)
+        while self._meter.tokens(total - enough) > target:
             enough += 1
         return enough
 
     def _plan_texts(self, plan: QuickPlan, columns: Columns, bounds: tuple[int, int]) -> bool:
         """Plans exchanges in one go, if each is a round of a short call with a long text; else does nothing."""
         first, (stop, enough) = plan.done, bounds
-        at, tools = columns.result_at[first:stop], columns.tools[first:stop]
-        notices = {tool: notice for tool in set(tools) if (notice := self._notice(tool)) is not None}
-        if min(at) < 0 or len(notices) < len(set(tools)):
-            return False
         if columns.special and not columns.special.isdisjoint(range(first, stop)):
             return False
-        old = [plan.entries[index] for index in at]
-        before, sizes = plan.result_tokens[first:stop], [len(entry["content"]) for entry in old]
-        texts, shown, after = zip(*map(notices.__getitem__, tools), strict=True)
-        if min(sizes) <= SURELY_SHORTER * max(shown) or min(before) <= max(after):
+        at, tools = columns.result_at[first:stop], columns.tools[first:stop]
+        uses = Counter(tools)
+        if min(at) < 0 or not all(map(self._tells_all, uses)):
             return False
-        freed = plan.freed + sum(before) - sum(after)
-        if freed - (before[-1] - after[-1]) >= enough:
+        notices, weights = self._notices, columns.results.part(first, stop)
+        if min(weights.characters) <= SURELY_SHORTER * max([len(notices[tool].text) for tool in uses]):
+            return False
+        gain = _AROUND * len(at) + weights.total - sum([times * notices[tool].units for tool, times in uses.items()])
+        if plan.freed + gain - (_AROUND + weights[-1] - notices[tools[-1]].units) >= enough:
             return False  # the target is reached before the last
-        for index, entry, text in zip(at, old, texts, strict=True):
-            plan.entries[index] = {**entry, "content": text}
-        plan.result_tokens[first:stop] = after
+        changes, entries = {tool: {"content": notices[tool].text} for tool in uses}, plan.entries
+        for index, tool in zip(at, tools, strict=True):
+            entries[index] = entries[index] | changes[tool]
         cleared = plan.cleared
         cleared.tools += tools
         cleared.call_ids += columns.call_ids[first:stop]
-        cleared.characters += sizes
-        cleared.shown += shown
-        cleared.before += before
-        cleared.after += after
-        plan.freed, plan.done = freed, stop
+        cleared.texts.extend(weights)
+        plan.freed += gain
+        plan.done = stop
         return True
 
-    def _notice(self, tool: str) -> _Notice | None:
-        """A tool's notice; None if its results are left alone, handled, or told of with their sizes."""
-        if tool in self._notices:
-            return self._notices[tool]
-        config, found = self._context.config, None
-        rule = self._context.rule("clear", tool)
+    def _tells_all(self, tool: str) -> bool:
+        """True if one notice stands for all results of a tool: they are not left alone, handled, or told of with sizes."""
+        if tool in self._notices or tool in self._others:
+            return tool in self._notices
+        config, rule = self._context.config, self._context.rule("clear", tool)
         asks = isinstance(rule, str) or rule.handler is not None or config.gen_clear_offload_file_path is not None
-        if not asks and "{characters" not in self._context.notices.cleared_unsaved:
-            text = unsaved_notice(self._context, tool, 0)
-            entry_tokens = -(-(MESSAGE_TOKENS * UNIT + text_units(text)) // UNIT)
-            found = _Notice(text, len(text), entry_tokens)
-        self._notices[tool] = found
-        return found
+        if asks or "{characters" in self._context.notices.cleared_unsaved:
+            self._others.add(tool)
+            return False
+        text = unsaved_notice(self._context, tool, 0)
+        self._notices[tool] = Notice(text, _AROUND + text_units(text))
+        return True
 
 
 async def _plan_rounds(plan: QuickPlan, columns: Columns, bounds: tuple[int, int], rounds: Rounds) -> None:
@@ -211,6 +207,3 @@ async def _plan_rounds(plan: QuickPlan, columns: Columns, bounds: tuple[int, int
         plan.others.append((len(plan.cleared), found))
         for index, entry in found.entries.items():
             plan.entries[index] = entry
-        for number in range(first, plan.done):
-            at = columns.result_at[number]
-            plan.result_tokens[number] = found.counts.get(at, plan.result_tokens[number])

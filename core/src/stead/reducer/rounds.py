@@ -1,4 +1,4 @@
-"""Plans for whole rounds: which entries of the history become what, and how many tokens that frees."""
+"""Plans for whole rounds: which entries of the history become what, and how much that frees."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ class RoundPlan:
         edits: Their indexes are those of the history, or of `group` where there is one.
         group: What the caller's rewriter put in the round's place; None without one.
         entries: Edited entries by index (of the history or of `group`).
-        counts: Tokens of the edited entries.
-        gain: Tokens that are freed.
+        counts: Units of the edited entries.
+        gain: Units that are freed.
         kept: Exchanges that are left, and why.
     """
 
@@ -60,7 +60,7 @@ class Rounds:
         context: The reducer's settings and means.
         ledger: What read the history.
         messages: The history.
-        counts: Tokens of an entry by its index.
+        counts: Units of an entry by its index.
         rewritten: Hashes of entries that the caller's rewriter made; they are not rewritten again.
     """
 

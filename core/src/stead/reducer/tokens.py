@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from stead.reducer.estimate import UNIT, TextCounter, estimate_tokens, exact_counter, text_weigher
+from stead.reducer.estimate import UNIT, TextCounter, estimate_tokens, exact_counter, text_weigher, tokens_in
 from stead.reducer.messages.blocks import block_media, block_strings, json_text, read
 from stead.reducer.messages.codec import Content, Media, View
 
@@ -54,7 +54,7 @@ def content_tokens(content: Content, counter: TextCounter | None = None) -> int:
         content: Text or blocks.
         counter: Counts text; None is the estimate.
     """
-    return -(-_content_units(content, text_weigher(counter)) // UNIT)
+    return tokens_in(_content_units(content, text_weigher(counter)))
 
 
 def view_tokens(view: View, counter: TextCounter | None = None) -> int:
@@ -64,11 +64,13 @@ def view_tokens(view: View, counter: TextCounter | None = None) -> int:
         view: From a codec.
         counter: Counts text; None is the estimate.
     """
-    return _view_tokens(view, text_weigher(counter))
+    return tokens_in(_view_units(view, text_weigher(counter)))
 
 
 class TokenMeter:
     """Counts messages and tool schemas: by the caller's counter, by a vocabulary, or by estimate.
+
+    It counts in units of a hundredth of a token, so that sums are exact and many short texts are summed in one go.
 
     Args:
         counter: Counts one message, sync or async, and each tool schema. Where it raises, or does not answer with a
@@ -96,44 +98,44 @@ class TokenMeter:
         """What counts are multiplied with: 1 until usage was reported, from 0.5 to 2."""
         return self._factor
 
-    def calibrated(self, tokens: int) -> int:
-        """A count as the provider would report it.
+    def tokens(self, units: int) -> int:
+        """A count as the provider would report it, in tokens.
 
         Args:
-            tokens: A count, or a difference of two.
+            units: A count, or a difference of two.
         """
-        return round(tokens * self._factor)
+        return round(units * self._factor / UNIT)
 
     def calibrate(self, reported: int, counted: int) -> None:
         """Learns one bounded factor from the usage that a provider reported.
 
         Args:
             reported: Input tokens of a request, those from the provider's cache included; 0 teaches nothing.
-            counted: What was counted for the same request; 0 teaches nothing.
+            counted: Units that were counted for the same request; 0 teaches nothing.
         """
         if counted > 0 and reported > 0:
-            self._factor = min(MOST_FACTOR, max(LEAST_FACTOR, reported / counted))
+            self._factor = min(MOST_FACTOR, max(LEAST_FACTOR, reported * UNIT / counted))
 
     def estimate(self, view: View) -> int:
-        """Tokens of a message without asking the caller's counter.
+        """Units of a message without asking the caller's counter.
 
         Args:
             view: The message's view.
         """
-        return _view_tokens(view, self._weigh)
+        return _view_units(view, self._weigh)
 
     async def count(self, message: Any, view: View) -> int:
-        """Tokens of a message.
+        """Units of a message.
 
         Args:
             message: The message, for the caller's counter.
             view: Its view.
         """
         tokens = None if self._counter is None else await _ask(self._counter, message, self.warnings)
-        return _view_tokens(view, self._weigh) if tokens is None else tokens
+        return _view_units(view, self._weigh) if tokens is None else tokens * UNIT
 
     async def count_tools(self, tools: Iterable[Any]) -> int:
-        """Tokens of tool schemas; each object is counted once.
+        """Units of tool schemas; each object is counted once.
 
         Args:
             tools: Dicts, or objects with a name, a description and parameters.
@@ -148,7 +150,7 @@ class TokenMeter:
 
     async def _count_tool(self, tool: Any) -> int:
         tokens = None if self._counter is None else await _ask(self._counter, tool, self.warnings)
-        return -(-self._weigh(_schema_text(tool)) // UNIT) if tokens is None else tokens
+        return self._weigh(_schema_text(tool)) if tokens is None else tokens * UNIT
 
     def take_warnings(self) -> tuple[str, ...]:
         """The warnings so far, which are then forgotten."""
@@ -172,7 +174,7 @@ async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -
     return int(answer)
 
 
-def _view_tokens(view: View, weigh: Callable[[str], int]) -> int:
+def _view_units(view: View, weigh: Callable[[str], int]) -> int:
     _, calls, results, texts, reasoning, media, _ = view
     units = MESSAGE_TOKENS * UNIT
     for text in texts:
@@ -185,7 +187,7 @@ def _view_tokens(view: View, weigh: Callable[[str], int]) -> int:
         units += sum(map(weigh, reasoning))
     if media:
         units += UNIT * sum(map(media_tokens, media))
-    return -(-units // UNIT)
+    return units
 
 
 def _text_of(arguments: Any) -> str:
