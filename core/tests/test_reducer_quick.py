@@ -217,3 +217,30 @@ def test_decisions_are_a_sequence():
     assert report.decisions != decisions[:1]
     assert hash(report.decisions) == hash(decisions)
     assert len(report.decisions) == 2
+
+
+def asks(**changes):
+    """A call and its result, with some fields of the call changed."""
+    call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}} | changes
+    return [{"role": "assistant", "content": None, "tool_calls": [call]}]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"role": ["user"], "content": "x"}],
+        [{"role": "user", "content": "x"}, {"role": ["tool"], "content": "x"}],
+        [{"role": "assistant", "content": []}, {"role": "tool", "tool_call_id": [1], "content": "y"}],
+        [*asks(id=["x"]), {"role": "tool", "tool_call_id": ["x"], "content": "y" * 900}],
+        [*asks(function={"name": ["f"], "arguments": {}}), {"role": "tool", "tool_call_id": "x", "content": "y" * 900}],
+        [*asks(function={"name": "f", "arguments": None}), {"role": "tool", "tool_call_id": "x", "content": None}],
+        [*asks(function=None), {"role": "tool", "tool_call_id": "x", "content": "y" * 900}],
+        [{"role": "assistant", "content": None, "tool_calls": "x"}, {"role": "tool", "content": "y"}],
+    ],
+)
+def test_odd_fields_are_the_general_ways(monkeypatch, entries):
+    """Fields of types that no provider takes are left to the general way."""
+    config = {"max_tokens_for_clear": 10, "clear_target_tokens": 5, "clear_retention_suffix_limit": 0}
+    quick = play([entries], raw=False, change_last=False, **config)
+    monkeypatch.setattr(clearing, "suits", lambda *_: False)
+    assert quick == play([entries], raw=False, change_last=False, **config)

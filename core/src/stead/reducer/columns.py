@@ -207,7 +207,7 @@ class Columns:
             calls_at = [index for index, role in zip(places, roles, strict=True) if role != "tool"]
             answers_at = [index for index, role in zip(places, roles, strict=True) if role == "tool"]
             calls, answers = [messages[index] for index in calls_at], [messages[index] for index in answers_at]
-            alike = set(roles) == {"assistant", "tool"}
+            alike = roles.count("assistant") == len(calls)
         if not (alike and self._add_calls(calls, calls_at)) and not all(map(self._add_other, calls, calls_at)):
             return False
         return not answers or self._add_answers(answers, answers_at)
