@@ -1,9 +1,10 @@
 """Use a class that was written for an older contract, or for another framework, as an environment."""
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
@@ -162,7 +163,8 @@ async def collect_content(content: Content) -> bytes:
         TypeError: `content` or an item of it is of another type.
     """
     if isinstance(content, AsyncIterable):
-        return b"".join([content_bytes(piece, text=False) async for piece in content])
+        async with closing_pieces(content) as pieces:
+            return b"".join([content_bytes(piece, text=False) async for piece in pieces])
     return content_bytes(content)
 
 
@@ -179,6 +181,24 @@ def content_bytes(content: object, *, text: bool = True) -> bytes:
         return bytes(content)
     allowed = "str, bytes, bytearray, memoryview or an async iterable of bytes" if text else "bytes-like pieces"
     raise TypeError(f"content must be {allowed}, not {type(content).__name__}")
+
+
+def closing_pieces(content: AsyncIterable[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    """Iterates over what a caller hands to `write_file`, and closes the iterator on every way out.
+
+    A producer that holds a file or a response then releases it also when the write fails. An iterator without `aclose`
+    holds nothing that could be released.
+    """
+    pieces: Any = aiter(content)
+    return aclosing(pieces) if hasattr(pieces, "aclose") else nullcontext(pieces)
+
+
+def time_of(seconds: float) -> datetime | None:
+    """The time of a file in UTC, or None for one that no `datetime` can hold: file systems know years beyond 9999."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _accepts(function: Callable[..., Any], *names: str) -> bool:

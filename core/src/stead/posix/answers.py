@@ -3,9 +3,10 @@
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NoReturn
 
+from stead.adapt import time_of
 from stead.errors import (
     AccessDenied,
     FileChanged,
@@ -55,7 +56,7 @@ class Facts:
     inode: str
     version: str
     """Size, inode and time of change, as the scripts compare them."""
-    modified: datetime
+    modified: datetime | None
     kind: FileKind
 
     @classmethod
@@ -69,7 +70,8 @@ class Facts:
             size, inode, changed, seconds, mode, _bits, _owner = text.rstrip("\n").split("|")
             fraction = changed.partition(".")[2][:6]
             micros = int(fraction.ljust(6, "0")) if fraction.isdigit() else 0
-            modified = datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=micros)
+            modified = time_of(int(seconds))
+            modified = modified and modified + timedelta(microseconds=micros)
             kinds: dict[int, FileKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory"}
             kind = kinds.get(stat.S_IFMT(int(mode, 16)), "other")
             return cls(text, int(size), inode, f"{size}|{inode}|{changed}", modified, kind)

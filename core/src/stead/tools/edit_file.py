@@ -3,13 +3,20 @@
 import asyncio
 import re
 from contextlib import aclosing
+from functools import partial
 
 from pydantic import Field
 
 from stead.environment import Environment
 from stead.errors import FileChanged
 from stead.results import FileInfo
-from stead.tools.replacing import Replacement, TextNotFoundError, TooManyMatchesError, replace_text
+from stead.tools.replacing import (
+    Replacement,
+    ResultTooLargeError,
+    TextNotFoundError,
+    TooManyMatchesError,
+    replace_text,
+)
 from stead.tools.tool import Arguments, Tool, ToolError, ToolResult, make_tool
 from stead.tools.toolkit import Toolkit
 
@@ -94,13 +101,11 @@ async def _read(kit: Toolkit, path: str) -> bytes:
 
 async def _replace(kit: Toolkit, arguments: _EditFile, data: bytes) -> Replacement:
     old, new = arguments.old_text.encode(), arguments.new_text.encode()
-    growth = (len(new) - len(old)) * (data.count(old) if arguments.replace_all else 1)
-    if len(data) + growth > MAX_EDIT_BYTES:
-        raise _too_large(kit, arguments.path)
+    replace = partial(replace_text, data, old, new, replace_all=arguments.replace_all, max_size=MAX_EDIT_BYTES)
     try:
-        if len(data) < _IN_A_THREAD:
-            return replace_text(data, old, new, replace_all=arguments.replace_all)
-        return await asyncio.to_thread(replace_text, data, old, new, replace_all=arguments.replace_all)
+        return replace() if len(data) < _IN_A_THREAD else await asyncio.to_thread(replace)
+    except ResultTooLargeError:
+        raise _too_large(kit, arguments.path) from None
     except TextNotFoundError:
         raise ToolError(_not_found(kit, arguments)) from None
     except TooManyMatchesError as error:

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import Field
 
@@ -50,7 +50,7 @@ async def _glob(kit: Toolkit, arguments: _Glob) -> ToolResult:
         if count <= MAX_ENTRIES:
             found.append(kit.shown(info.path) + ("/" if info.kind == "directory" else ""))
 
-    finished = await within_time(kit, _walk(kit, search.base, search.components, take))
+    finished = await within_time(kit, _walk(kit, search, take))
     paths = [{"path": path} for path in sorted(found)]
     shown = [item["path"] for item in shown_part(paths, kit.options.max_output_chars, "path")]
     answer: ToolResult = {"paths": shown, "count": count, "truncated": len(shown) < count}
@@ -66,6 +66,10 @@ class _Search:
     base: str
     components: list[Component]
     directories_only: bool
+    named: str | None = None
+    """The path that a pattern without wildcards is."""
+    linked: bool = True
+    """Whether `base` may be a link: only if it was named, not if a wildcard led to it."""
 
 
 def _plan(kit: Toolkit, arguments: _Glob) -> _Search:
@@ -79,22 +83,28 @@ def _plan(kit: Toolkit, arguments: _Glob) -> _Search:
     if ".." in parts[fixed:]:
         raise ToolError("'..' may stand only at the start of a pattern, before any wildcard.")
     start = "/" if arguments.pattern.startswith("/") else arguments.path
+    base = posixpath.join(start, *parts[:fixed])
     return _Search(
-        base=posixpath.join(start, *parts[:fixed]),
+        base=base,
         components=compile_pattern("/".join(parts[fixed:]), case_sensitive=kit.env.capabilities.case_sensitive),
         directories_only=arguments.pattern.endswith("/"),
+        named=None if _SPECIAL.intersection(parts[-1]) else posixpath.join(base, parts[-1]),
     )
 
 
-async def _walk(kit: Toolkit, base: str, components: list[Component], take: Callable[[FileInfo], None]) -> None:
+async def _walk(kit: Toolkit, search: _Search, take: Callable[[FileInfo], None]) -> None:
     # Only from `**` on is everything listed; before it, only the directories that match.
+    components = search.components
     recursive = isinstance(components[0], Anything)
-    async with aclosing(kit.entries(base, recursive=recursive)) as entries:
+    async with aclosing(kit.entries(search.base, recursive=recursive, named=search.named)) as entries:
         async for entry in entries:
+            if not search.linked and posixpath.join(search.base, entry.below) != entry.info.path:
+                return  # what a link leads to is told by its own path, under which it is found anyway
             if recursive or len(components) == 1:
                 if matches(components, entry.below):
                     take(entry.info)
             elif entry.info.kind == "directory" and matches(components[:1], entry.below):
+                further = replace(search, base=entry.info.path, components=components[1:], linked=False)
                 # It may have gone since it was listed, or be closed to us: the rest still counts.
                 with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                    await _walk(kit, entry.info.path, components[1:], take)
+                    await _walk(kit, further, take)

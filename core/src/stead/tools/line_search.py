@@ -38,13 +38,15 @@ READY = b"+"
 CPU_SECONDS = 2.0
 """Processor time for one frame; a file on which the pattern needs more is given up."""
 LONG_LINE = 1 << 20
-"""Bytes. A longer line is searched in pieces of this size, which overlap so that a match of `OVERLAP` characters is
-found wherever it lies."""
+"""Bytes. A longer line is searched in pieces of this size, which overlap so that a match of `OVERLAP` characters, with
+what its pattern looks at before and after, is seen whole wherever it lies."""
 OVERLAP = 1 << 16
 EXCERPT = 400
 """Most characters of a line that are shown."""
 _BEFORE_MATCH = 100
 _AFTER = "\ufffd"
+# A carriage return, or `\r` of which the backslash is not itself escaped.
+_RETURN = re.compile(r"\r|(?<!\\)(?:\\\\)*\\r")
 _BOM = "\ufeff"
 
 
@@ -66,7 +68,7 @@ class LineSearch:
             OverflowError: A repeat count is too large.
         """
         self._search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
-        self._with_return = "\\r" in pattern or "\r" in pattern
+        self._with_return = _RETURN.search(pattern) is not None
         self._keep = keep
         self._file: str | None = None
         self._file_matches = False
@@ -152,11 +154,12 @@ class LineSearch:
                 joined = joined.removesuffix("\r")
             # `^` must not match at the start of a later piece, nor `$` at the end of an earlier one: there is a
             # character before and after.
-            match = self._search(joined if last else joined + _AFTER, 1 if self._before else 0)
-            if match is not None and (last or match.start() < len(joined)):
+            # What starts in the last `OVERLAP` is left to the next piece, which sees as much behind it and more after.
+            match = self._search(joined if last else joined + _AFTER, OVERLAP if self._before else 0)
+            if match is not None and (last or match.start() < len(joined) - OVERLAP):
                 self._found = True
                 self._record(joined, match.start())
-        self._before = joined[-OVERLAP:]
+        self._before = joined[-2 * OVERLAP :]
         self._column += len(joined) - len(self._before)
 
     def _record(self, text: str, start: int) -> None:

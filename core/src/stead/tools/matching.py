@@ -133,8 +133,11 @@ class _Process:
         return _too_slow() if code == _KILLED else RuntimeError(f"the search process ended with {code}")
 
     async def close(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        # At the end of its output it is ending by itself. A signal now would first poll, and so reap it before asyncio's
+        # own watcher does, which reports that on stderr (3.11).
+        if not self._stdout.at_eof():
+            with suppress(ProcessLookupError):
+                self._process.kill()
         self._stdin.close()
         await self._stdout.read()
         await self._process.wait()

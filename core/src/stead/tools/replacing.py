@@ -7,7 +7,7 @@ text follow those that they replace. All else is literal, in both texts.
 import re
 from dataclasses import dataclass
 
-__all__ = ["Replacement", "TextNotFoundError", "TooManyMatchesError", "replace_text"]
+__all__ = ["Replacement", "ResultTooLargeError", "TextNotFoundError", "TooManyMatchesError", "replace_text"]
 
 _BARE_NEWLINE = re.compile(rb"(?<!\r)\n")
 _NEWLINE = re.compile(rb"\r?\n")
@@ -16,6 +16,10 @@ _LINES_TOLD = 10
 
 class TextNotFoundError(Exception):
     """The text is nowhere in the file."""
+
+
+class ResultTooLargeError(Exception):
+    """The file would become larger than is allowed."""
 
 
 class TooManyMatchesError(Exception):
@@ -42,7 +46,9 @@ class Replacement:
     """Number of the line on which the first match starts."""
 
 
-def replace_text(data: bytes, old: bytes, new: bytes, *, replace_all: bool = False) -> Replacement:
+def replace_text(
+    data: bytes, old: bytes, new: bytes, *, replace_all: bool = False, max_size: int | None = None
+) -> Replacement:
     """Replaces the only occurrence of `old`, or all that do not overlap, from the left.
 
     Args:
@@ -50,8 +56,10 @@ def replace_text(data: bytes, old: bytes, new: bytes, *, replace_all: bool = Fal
         old: Not empty.
         new: What takes its place.
         replace_all: Replace every occurrence. Otherwise there must be one, also counting those that overlap.
+        max_size: Most bytes of the result, which is not made if it would have more; None is no limit.
 
     Raises:
+        ResultTooLargeError: It would have more than `max_size`.
         TextNotFoundError: There is none.
         TooManyMatchesError: There are several.
     """
@@ -59,15 +67,25 @@ def replace_text(data: bytes, old: bytes, new: bytes, *, replace_all: bool = Fal
     first = _find(pattern, data, old, 0)
     if first is None:
         raise TextNotFoundError
+    size = len(data)
+
+    def fitted(replaced: bytes, count: int = 1) -> bytes:
+        nonlocal size
+        fit = new if pattern is None else _with_newlines_of(replaced, new)
+        size += (len(fit) - len(replaced)) * count
+        if max_size is not None and size > max_size:
+            raise ResultTooLargeError
+        return fit
+
     if not replace_all:
         _check_unique(pattern, data, old)
         start, end = first
-        fitted = new if pattern is None else _with_newlines_of(data[start:end], new)
-        changed, count = data[:start] + fitted + data[end:], 1
+        changed, count = data[:start] + fitted(data[start:end]) + data[end:], 1
     elif pattern is None:
-        changed, count = data.replace(old, new), data.count(old)
+        count = data.count(old)
+        changed = data.replace(old, fitted(old, count))
     else:
-        changed, count = pattern.subn(lambda match: _with_newlines_of(match[0], new), data)
+        changed, count = pattern.subn(lambda match: fitted(match[0]), data)
     return Replacement(changed, count, _line_of(data, first[0]))
 
 

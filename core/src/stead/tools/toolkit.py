@@ -116,14 +116,17 @@ class Toolkit:
         """A path among stead's own files."""
         return posixpath.join(self._state_dir, *parts)
 
-    async def entries(self, path: str, *, recursive: bool = False) -> AsyncGenerator[Entry, None]:
-        """Lists a directory without stead's own files, unless they are what `path` names.
+    async def entries(
+        self, path: str, *, recursive: bool = False, named: str | None = None
+    ) -> AsyncGenerator[Entry, None]:
+        """Lists a directory without stead's own files, unless they are what `path` or `named` names.
 
         Raises:
             SteadError: As `list_files`, at the first step.
         """
         base = self.absolute(path)
-        hidden = None if _is_in(base, self._state_dir) else self._state_dir
+        asked = base if named is None else self.absolute(named)
+        hidden = None if _is_in(asked, self._state_dir) else self._state_dir
         async with aclosing(self.env.list_files(path, recursive=recursive)) as infos:
             async for info in infos:
                 below = _below(info.path, base)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from stead.adapt import time_of
 from stead.errors import ConfigError, EnvironmentClosed, FileChanged, FileMissing, SteadError, Unsupported
 from stead_fsspec.errors import translated
 from stead_fsspec.store import Body, Condition, Entry, Found, Store, Upload
@@ -292,4 +293,4 @@ def _forget(body: _FileBody | None) -> None:
 def _moment(time: object) -> datetime | None:
     if isinstance(time, datetime):
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    return datetime.fromtimestamp(time, UTC) if isinstance(time, (int, float)) else None
+    return time_of(time) if isinstance(time, (int, float)) else None

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
-from stead.adapt import content_bytes
+from stead.adapt import closing_pieces, content_bytes
 from stead.capabilities import POSIX
 from stead.environment import Content, Environment, PathLike, check_range
-from stead.errors import EnvironmentClosed, FileMissing, NotADirectory
+from stead.errors import AccessDenied, EnvironmentClosed, FileMissing, NotADirectory
 from stead.paths import split_path
 from stead.results import ExecutionResult, FileInfo, LineRange, LineWindow, OutputChunk
 from stead_local import files
 from stead_local.commands import CommandOptions, Commands, Limits
-from stead_local.errors import BACKEND
+from stead_local.errors import BACKEND, translated
 from stead_local.hop import hop
 from stead_local.lines import Cache, read_lines
 from stead_local.pinned import CHUNK, FileStream
@@ -77,7 +77,8 @@ class LocalEnvironment(Environment):
         return self._working_dir
 
     async def _start(self) -> None:
-        await hop(self._root.prepare)
+        with translated("start", self._root.path):
+            await hop(self._root.prepare)
 
     async def _close(self) -> None:
         for stop in list(self._stops):
@@ -140,14 +141,15 @@ class LocalEnvironment(Environment):
 
     async def _write_stream(self, replacement: Replacement, content: AsyncIterable[bytes]) -> os.stat_result:
         try:
-            await hop(replacement.begin)
-            pending = bytearray()
-            async for piece in content:
-                pending += content_bytes(piece, text=False)
-                if len(pending) >= CHUNK:
-                    self._lifecycle.check_usable()
-                    await hop(partial(replacement.write, bytes(pending)))
-                    pending.clear()
+            async with closing_pieces(content) as pieces:
+                await hop(replacement.begin)
+                pending = bytearray()
+                async for piece in pieces:
+                    pending += content_bytes(piece, text=False)
+                    if len(pending) >= CHUNK:
+                        self._lifecycle.check_usable()
+                        await hop(partial(replacement.write, bytes(pending)))
+                        pending.clear()
             await hop(partial(replacement.write, bytes(pending)))
             self._lifecycle.check_usable()
             return await hop(replacement.commit)
@@ -169,8 +171,8 @@ class LocalEnvironment(Environment):
                 continue
             try:
                 below = await hop(partial(files.list_directory, self._root, self._working_dir, step.info.path))
-            except (FileMissing, NotADirectory):
-                continue  # removed or replaced since its parent was listed
+            except (AccessDenied, FileMissing, NotADirectory):
+                continue  # closed to us, or removed or replaced since its parent was listed
             waiting += _steps(below, recursive=True)
 
     async def delete_file(self, path: PathLike) -> None:

@@ -4,11 +4,19 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from stead.errors import FileMissing, InvalidPath, IsADirectory, NotADirectory, PathOutsideRoot
+from stead.adapt import time_of
+from stead.errors import (
+    AccessDenied,
+    FileChanged,
+    FileMissing,
+    InvalidPath,
+    IsADirectory,
+    NotADirectory,
+    PathOutsideRoot,
+)
 from stead.results import FileInfo
 from stead_local.errors import error, missing, translated
 from stead_local.pinned import CHUNK, PinnedFile
@@ -41,7 +49,7 @@ def write_all(replacement: Replacement, data: bytes, stopped: Callable[[], bool]
 def file_info(base: PurePosixPath, parts: tuple[str, ...], info: os.stat_result) -> FileInfo:
     """Says what a path leads to, from its `stat`."""
     kind = stat.S_IFMT(info.st_mode)
-    modified = datetime.fromtimestamp(info.st_mtime, UTC)
+    modified = time_of(info.st_mtime)
     path = str(base.joinpath(*parts))
     if kind == stat.S_IFREG:
         return FileInfo(path=path, kind="file", size=info.st_size, modified=modified, version=version_of(info))
@@ -129,7 +137,7 @@ def _entry(root: Root, base: PurePosixPath, parts: tuple[str, ...], info: os.sta
         return Entry(name, file_info(base, parts, info), is_directory=stat.S_ISDIR(info.st_mode))
     try:
         shown = replace(stat_path(root, base, path), path=path)
-    except (FileMissing, PathOutsideRoot, InvalidPath, NotADirectory):
+    except (AccessDenied, FileChanged, FileMissing, InvalidPath, NotADirectory, PathOutsideRoot):
         shown = FileInfo(path=path, kind="other")
     return Entry(name, shown, is_directory=False)
 

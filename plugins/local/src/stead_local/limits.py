@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields
 
 __all__ = ["Limits"]
 
+_MOST = (1 << 63) - 2  # the system's numbers are signed, and processor time needs one more as its hard limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -13,7 +15,7 @@ class Limits:
 
     Raises:
         TypeError: A value is not an int.
-        ValueError: A value is less than 1.
+        ValueError: A value is less than 1, or beyond what the system can hold.
     """
 
     cpu_seconds: int | None = None
@@ -33,6 +35,8 @@ class Limits:
                 raise TypeError(f"{name} must be an int, not {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
+            if value > _MOST:
+                raise ValueError(f"{name} must be at most {_MOST}")
 
     def given(self) -> dict[str, int]:
         """Returns the limits that are set, by name."""

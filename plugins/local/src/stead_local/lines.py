@@ -100,13 +100,15 @@ def _known_index(file: PinnedFile, entry: tuple[LineIndex, Stamp] | None) -> Lin
         return None
     index, stamp = entry
     info = file.info
-    same = (info.st_size, info.st_mtime_ns) == (stamp.size, stamp.modified_ns)
-    if same and stamp.settled and info.st_ctime_ns == stamp.changed_ns:
+    times = (info.st_mtime_ns, info.st_ctime_ns)
+    if info.st_size == stamp.size and times == (stamp.modified_ns, stamp.changed_ns) and stamp.settled:
         return index
-    # Appended to, renamed, or too young to be told by its time: the ends decide. Any other rewrite drops the index.
-    if (same or info.st_size > stamp.size) and _ends(file, stamp.size) == stamp.ends:
-        return index
-    return None
+    # The time of modification can be set back, that of change cannot: another one may be a rewrite. A rename or a
+    # change of mode costs a scan too.
+    if info.st_size == stamp.size and times != (stamp.modified_ns, stamp.changed_ns):
+        return None
+    # Appended to, or too young to be told by its times: the ends decide.
+    return index if info.st_size >= stamp.size and _ends(file, stamp.size) == stamp.ends else None
 
 
 def _stamp(file: PinnedFile) -> Stamp:
@@ -115,7 +117,7 @@ def _stamp(file: PinnedFile) -> Stamp:
         size=info.st_size,
         modified_ns=info.st_mtime_ns,
         changed_ns=info.st_ctime_ns,
-        settled=time.time_ns() - info.st_mtime_ns > _SETTLED_NS,
+        settled=time.time_ns() - max(info.st_mtime_ns, info.st_ctime_ns) > _SETTLED_NS,
         ends=_ends(file, info.st_size),
     )
 

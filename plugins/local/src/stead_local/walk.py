@@ -67,9 +67,13 @@ class Root:
         """Makes the directory if it is missing, and learns its real path.
 
         Raises:
-            OSError: It cannot be made, or is not a directory.
+            NotADirectory: Something else stands there.
+            OSError: It cannot be made.
         """
-        os.makedirs(self.path, exist_ok=True)
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except FileExistsError:
+            raise error(NotADirectory, f"the root {self.path!r} is not a directory", "start", self.path) from None
         self._real = os.path.realpath(self.path)
 
     def at(
