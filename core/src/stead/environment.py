@@ -230,7 +230,7 @@ class Environment(ABC):
 
         Args:
             path: The directory.
-            recursive: Also list what is below its directories.
+            recursive: Also list what is below its directories; a directory that may not be listed is only named.
 
         Yields:
             One `FileInfo` an entry.
@@ -239,7 +239,7 @@ class Environment(ABC):
             Unsupported: `list_files` is not declared.
             FileMissing: Nothing is there. This and the next rise at the first step.
             NotADirectory: It is a file.
-            AccessDenied: The system or the service refused.
+            AccessDenied: The system or the service refused `path` itself.
             PathOutsideRoot: The path leads out of the root.
             InvalidPath: No file can have that path.
             EnvironmentClosed: The environment was closed.

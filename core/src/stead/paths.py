@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 from stead.errors import InvalidPath, PathOutsideRoot
 
-__all__ = ["MAX_COMPONENT_BYTES", "PathParts", "resolve_path", "split_path"]
+__all__ = ["MAX_COMPONENT_BYTES", "PathParts", "check_state_dir", "resolve_path", "split_path"]
 
 MAX_COMPONENT_BYTES = 255
 """NAME_MAX of Linux and macOS file systems."""
@@ -95,6 +95,19 @@ def resolve_path(path: str | os.PathLike[str], *, working_dir: PurePosixPath, ro
     if not resolved.is_relative_to(root):
         raise outside_root(parts.text, root)
     return resolved
+
+
+def check_state_dir(text: str) -> str:
+    """Returns the option `state_dir` as it is, if it names a folder below the working directory.
+
+    Raises:
+        InvalidPath: As `split_path`.
+        ValueError: It is absolute, climbs, or is the working directory itself.
+    """
+    parts = split_path(text)
+    if parts.absolute or ".." in parts.parts or not parts.parts:
+        raise ValueError("it must be a folder below the working directory, told from there")
+    return text
 
 
 def outside_root(text: str, root: PurePosixPath | str) -> PathOutsideRoot:

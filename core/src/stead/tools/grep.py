@@ -1,5 +1,6 @@
 """Grep: lines that match a pattern."""
 
+import posixpath
 from contextlib import aclosing
 from typing import Any
 
@@ -103,14 +104,32 @@ class _Run:
             self.reasons.append({"path": path, "error": reason})
 
     async def _tree(self, matcher: Matcher) -> None:
+        childless: set[str] = set()
         async with aclosing(self._kit.entries(self._path, recursive=True)) as entries:
             async for entry in entries:
+                childless.discard(posixpath.dirname(entry.info.path))
+                if entry.info.kind == "directory":
+                    childless.add(entry.info.path)
                 if entry.info.kind != "file" or not self._wanted(entry):
                     continue
                 try:
                     await self._file(matcher, self._kit.env, entry.info.path)
                 except _OF_ONE_FILE as error:
                     self.skip(self._kit.shown(entry.info.path), str(error))
+
+        if self._kit.env.capabilities.modes:
+            await self._tell_closed(childless)
+
+    async def _tell_closed(self, directories: set[str]) -> None:
+        # A recursive listing leaves out what is below a directory that may not be listed: it looks like an empty one.
+        for path in sorted(directories):
+            try:
+                async with aclosing(self._kit.env.list_files(path)) as entries:
+                    await anext(entries, None)
+            except PermissionError as error:
+                self.skip(self._kit.shown(path), str(error))
+            except (FileNotFoundError, NotADirectoryError, InvalidPath, PathOutsideRoot):
+                continue  # gone, or a name that cannot be asked for
 
     def _wanted(self, entry: Entry) -> bool:
         if self._filter is None:

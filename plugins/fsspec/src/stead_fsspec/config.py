@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from stead.config import BackendOptions
+from stead.paths import check_state_dir
 
 __all__ = ["FsspecOptions"]
 
@@ -18,5 +19,5 @@ class FsspecOptions(BackendOptions):
     """The directory of it that is the root of the environment; without a protocol."""
     options: dict[str, Any] = Field(default_factory=dict)
     """What the filesystem's class takes. Values may be secrets by reference."""
-    state_dir: Annotated[str, Field(min_length=1)] = ".stead"
+    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
     """Where stead keeps files of its own, relative to the root."""

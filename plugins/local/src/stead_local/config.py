@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pydantic.dataclasses
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from stead.config import BackendOptions
+from stead.paths import check_state_dir
 from stead_local.limits import Limits
 
 __all__ = ["LimitOptions", "LocalOptions"]
@@ -17,12 +18,18 @@ class LimitOptions(Limits):
     """What one process of a command may use."""
 
 
+def _without_nul(root: Path) -> Path:
+    if "\0" in str(root):
+        raise ValueError("a path cannot hold NUL")
+    return root
+
+
 class LocalOptions(BackendOptions):
     """The options of `local`, as `LocalEnvironment` takes them."""
 
-    root: Path = Path()
+    root: Annotated[Path, AfterValidator(_without_nul)] = Path()
     """The folder, made at start. No file method leaves it."""
-    state_dir: Annotated[str, Field(min_length=1)] = ".stead"
+    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
     """Where spilled output and offloads go, relative to `root`."""
     shell: Annotated[str, Field(min_length=1)] = "/bin/sh"
     """What runs a command that is a text."""

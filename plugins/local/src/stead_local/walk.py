@@ -59,8 +59,14 @@ class Root:
     """The directory that confines an environment's file methods."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Takes the path as it is; touches nothing."""
+        """Takes the path as it is; touches nothing.
+
+        Raises:
+            InvalidPath: It holds NUL.
+        """
         self.path = os.path.abspath(os.fspath(path))
+        if "\0" in self.path:
+            raise error(InvalidPath, f"the root {self.path!r} holds NUL, which no path can", "start", self.path)
         self._real = self.path
 
     def prepare(self) -> None:
