@@ -1,11 +1,13 @@
 """Classes of the older contract become environments."""
 
 import asyncio
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 import stead
+from stead.adapt import time_of
 from stead.environments import MemoryEnvironment
 from stead.errors import PathOutsideRoot, Unsupported
 from stead.results import LineRange
@@ -98,3 +100,31 @@ def test_what_is_no_environment_at_all_is_refused():
         stead.adapt(SimpleNamespace(working_dir="/"))
     env = MemoryEnvironment()
     assert stead.adapt(env) is env
+
+
+def test_a_producer_is_closed_when_its_write_fails():
+    """What it holds is released at once, not by the garbage collector."""
+    closed = []
+
+    async def producer():
+        try:
+            yield b"a"
+            yield "no bytes"
+        finally:
+            closed.append(True)
+
+    async def main():
+        async with MemoryEnvironment() as env:
+            pieces = producer()
+            with pytest.raises(TypeError):
+                await env.write_file("f", pieces)
+            assert closed == [True]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e11, 1e30, float("nan"), float("inf")])
+def test_a_time_that_no_date_can_hold_is_none(seconds):
+    """File systems know years beyond 9999; a file of such a time is a file all the same."""
+    assert time_of(seconds) is None
+    assert time_of(86_400) == datetime(1970, 1, 2, tzinfo=UTC)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stead.errors import InvalidPath, PathOutsideRoot
-from stead.paths import resolve_path, split_path
+from stead.paths import check_state_dir, resolve_path, split_path
 
 ROOT = PurePosixPath("/srv/work")
 
@@ -68,3 +68,11 @@ def test_whatever_resolves_lies_inside(parts, absolute):
         return
     assert PurePosixPath(resolved).is_relative_to(ROOT)
     assert ".." not in PurePosixPath(resolved).parts
+
+
+@pytest.mark.parametrize("text", ["", ".", "./", "..", "../out", "a/../..", "/abs", "a\0b"])
+def test_a_state_dir_lies_below_the_working_directory(text):
+    """Anything else is refused with the configuration, not at the first use."""
+    with pytest.raises(ValueError):
+        check_state_dir(text)
+    assert check_state_dir("var/state") == "var/state"

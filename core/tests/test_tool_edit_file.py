@@ -266,6 +266,19 @@ def test_large_files_are_refused_before_they_are_held(monkeypatch):
     assert after == b"ab" * 1000
 
 
+@pytest.mark.parametrize("old", ["a\nb", "b"])
+def test_the_limit_holds_for_any_line_breaks(monkeypatch, old):
+    r"""What matches only with `\r\n`, or grows by it, counts as it is written."""
+    monkeypatch.setattr(edit_file, "MAX_EDIT_BYTES", 1 << 20)
+    data = b"a\r\nb\r\n" * 1000
+    for new in ("a\nb" + "x" * 2000, "\n" * 1100):
+        answer, after = edit(data, old_text=old, new_text=new, replace_all=True)
+        assert "larger than 1 MiB" in answer["error"]
+        assert after == data
+    answer, after = edit(b"a\r\nb", old_text="a\nb", new_text="\n" * 600_000)
+    assert "larger than 1 MiB" in answer["error"]
+
+
 def test_a_file_of_megabytes_is_edited():
     """Larger ones are searched in a thread, with the same result."""
     data = b"line\r\n" * 500_000 + b"one\r\ntwo\r\n"

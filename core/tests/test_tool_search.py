@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from stead import FileInfo
 from stead.environments import MemoryEnvironment
 from stead.errors import AccessDenied, StreamInterrupted
 from stead.tools import list_files, matching, toolset
-from stead.tools.line_search import EXCERPT, LONG_LINE, LineSearch
+from stead.tools.line_search import EXCERPT, LONG_LINE, OVERLAP, LineSearch
 from stead.tools.patterns import compile_pattern, matches
 
 TREE = {
@@ -69,6 +70,13 @@ def test_a_recursive_list_has_everything_below():
 def test_steads_own_files_are_listed_where_they_are_named(path):
     """Only the tools hide them, and only from those who did not ask."""
     assert call("ListFiles", path=path)["count"] == 1
+
+
+@pytest.mark.parametrize("pattern", [".stead", ".stead/", "/.stead", ".stead/spill"])
+def test_steads_own_directory_is_found_by_its_name(pattern):
+    """A pattern that is its name names it; one with a wildcard does not."""
+    assert call("Glob", pattern=pattern)["count"] == 1
+    assert call("Glob", pattern=pattern.rstrip("/") + "*")["count"] == (1 if "spill" in pattern else 0)
 
 
 def test_the_state_folder_may_have_another_name():
@@ -400,6 +408,35 @@ def test_memory_is_bounded_for_a_giant_line():
     assert peak < 12 << 20
 
 
+class Closed(MemoryEnvironment):
+    """A machine on which one directory may not be listed, so that a recursive list leaves out what is below it."""
+
+    capabilities = replace(MemoryEnvironment.capabilities, modes=True)
+
+    async def list_files(self, path=".", *, recursive=False):
+        if str(path) == "/src/deep":
+            raise AccessDenied("'src/deep' may not be listed")
+        async for info in super().list_files(path, recursive=recursive):
+            if not info.path.startswith("/src/deep/"):
+                yield info
+
+
+def test_a_directory_that_may_not_be_listed_is_named():
+    """It looks empty in a recursive list, and what is below it was not searched."""
+    answer = call("Grep", env=Closed(), pattern="x")
+    assert [match["path"] for match in answer["matches"]] == ["src/.hidden"]
+    assert answer["files_skipped"] == 1
+    assert answer["skipped"] == [{"path": "src/deep", "error": "'src/deep' may not be listed"}]
+    assert call("Glob", env=Closed(), pattern="*/*/x.py")["paths"] == []
+
+
+def test_a_search_that_ended_by_itself_is_not_killed(monkeypatch):
+    """A signal would take the exit code from asyncio, which reports that on stderr."""
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda process: pytest.fail("killed"))
+    assert call("Grep", pattern="two")["count"] == 1
+    assert "Not a valid pattern" in call("Grep", pattern="[")["error"]
+
+
 # ---- the search itself -----------------------------------------------------------------------------------------------
 
 
@@ -440,6 +477,15 @@ def test_the_search_is_that_of_each_line(parts, pattern, sizes):
     assert found(data, pattern, sizes) == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [(r"C:\\root$", 1), (r"t\r$", 1), (r"\\root\r", 1), ("t\r$", 1), ("t$", 1), (r"t$|\r\n", 0)],
+)
+def test_a_return_is_named_by_an_escape_of_its_own(pattern, count):
+    r"""`\\root` names a backslash and the letters after it, no return."""
+    assert len(found(b"C:\\root\r\n", pattern)) == count
+
+
 @pytest.mark.parametrize("at", [0, 5, LONG_LINE - 3, LONG_LINE, LONG_LINE + 1, 2 * LONG_LINE - 2, 3 * LONG_LINE])
 def test_a_match_is_found_anywhere_in_a_giant_line(at):
     """Also across the border of two pieces, once, with its column; the next line is counted right."""
@@ -455,6 +501,21 @@ def test_anchors_of_a_giant_line():
     assert found(data, "a$") == []
     assert found(data, "ac$") == [(1, 2 * LONG_LINE + 1)]
     assert found(data, "(?<=b)a") == [(1, 2)]
+
+
+@pytest.mark.parametrize("pattern", ["a[^b]", r"a(?!b)", "abc$", "a.$", r"a\b", "(?<!xx)ab", f"(?<!{'x' * 9})ab"])
+@pytest.mark.parametrize("border", [LONG_LINE, LONG_LINE - OVERLAP, LONG_LINE - 2 * OVERLAP])
+@pytest.mark.parametrize("shift", [-2, -1, 0, 1])
+def test_what_lies_beside_a_match_is_that_of_the_line(pattern, border, shift):
+    """Neither the end of a piece nor its start is taken for what follows or precedes a match."""
+    data = b"x" * (border + shift) + b"abc" + b"y" * (3 * LONG_LINE - border)
+    assert found(data, pattern) == []
+
+
+@pytest.mark.parametrize(("pattern", "column"), [("^b.*", 1), ("x.*$", 2), ("c.*y$", 2 * LONG_LINE + 2)])
+def test_a_match_may_reach_over_pieces(pattern, column):
+    """A repeat that goes on beyond its piece is a match that starts where it starts."""
+    assert found(b"b" + b"x" * (2 * LONG_LINE) + b"cy", pattern) == [(1, column)]
 
 
 def test_characters_at_the_border_of_pieces_stay_whole():

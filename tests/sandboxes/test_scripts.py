@@ -14,6 +14,7 @@ from local_machine import LocalPosix, busybox
 from providers import SCALE
 
 from stead.errors import EnvironmentLost, FileMissing, SteadError, Unavailable
+from stead.posix.answers import Facts
 from stead.posix.scripts import script
 from stead.posix.words import quoted
 from stead.reading import read_lines_of_stream
@@ -65,6 +66,28 @@ def test_each_shell_does_everything(shell_env):
             await env.delete_file("d/a b\n'q'")
             with pytest.raises(FileMissing):
                 await env.read_file("d/a b\n'q'")
+
+    asyncio.run(use())
+
+
+def test_odd_files_and_failing_producers(tmp_path):
+    """A time that no date can hold breaks no listing; a producer is closed when its write is refused."""
+    assert Facts.of("3|1:2|1|1000000000000|81a4|644|0:0").modified is None
+    closed = []
+
+    async def producer():
+        try:
+            yield b"a"
+            yield "no bytes"
+        finally:
+            closed.append(True)
+
+    async def use() -> None:
+        async with LocalPosix(tmp_path) as env:
+            pieces = producer()
+            with pytest.raises(TypeError):
+                await env.write_file("f", pieces)
+            assert closed == [True]
 
     asyncio.run(use())
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 import pytest
 
 import stead
-from stead.errors import AccessDenied, ConfigError, FileMissing, SteadError, Unavailable, Unsupported
+from stead.errors import AccessDenied, ConfigError, FileMissing, IsADirectory, SteadError, Unavailable, Unsupported
 from stead_fsspec import FsspecEnvironment
 from stead_fsspec.errors import Throttled, translated
 
@@ -95,6 +95,31 @@ def test_two_environments_share_nothing():
             assert await second.read_file("a") == b"x"
 
     asyncio.run(main())
+
+
+def test_a_producer_is_closed_when_its_write_is_refused(tmp_path):
+    """Also when the write is refused before its first piece."""
+
+    class Producer:
+        closed = 0
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            pytest.fail("asked")
+
+        async def aclose(self):
+            self.closed += 1
+
+    async def use(env):
+        await env.write_file("folder/a", "x")
+        producer = Producer()
+        with pytest.raises(IsADirectory):
+            await env.write_file("folder", producer)
+        return producer.closed
+
+    assert run(FsspecEnvironment("file", str(tmp_path / "root")), use) == 1
 
 
 def test_failed_write_leaves_the_old_and_no_spool(tmp_path, monkeypatch):

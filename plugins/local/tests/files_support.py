@@ -1,6 +1,7 @@
 """Shared by the tests of the local environment's files."""
 
 import asyncio
+import multiprocessing
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -29,3 +30,21 @@ def tree(folder: Path) -> list[str]:
 def open_descriptors() -> int:
     """How many descriptors this process holds."""
     return len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"))
+
+
+def run_as_nobody(root: Path, use: Callable[[LocalEnvironment], Awaitable[T]]) -> T:
+    """Runs one coroutine in a child that is not root, since root may do everything."""
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+
+    def child() -> None:
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        results.put(run(root, use))
+
+    process = context.Process(target=child)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    return results.get()

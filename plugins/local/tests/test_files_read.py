@@ -4,17 +4,23 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
+import time
 from contextlib import aclosing
 from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import pytest
-from files_support import open_descriptors, run
+from files_support import open_descriptors, run, run_as_nobody
 
 from stead.errors import EnvironmentClosed, FileChanged
 from stead.results import LineRange
+from stead.tools import toolset
 from stead_local import LocalEnvironment
+from stead_local.files import file_info
 
 
 async def collect(stream) -> bytes:
@@ -245,6 +251,23 @@ def test_a_rewritten_file_is_never_paged_from_a_stale_index(tmp_path):
     run(tmp_path, use)
 
 
+def test_a_rewritten_middle_with_its_old_time_is_seen(tmp_path):
+    """The time of change cannot be set back, however old the time of modification says the file is."""
+    log = tmp_path / "f"
+    old = b"abcdefg\n" * 10_000
+    log.write_bytes(old)
+    os.utime(log, (1e9, 1e9))
+
+    async def use(env):
+        assert (await env.read_lines("f", LineRange(end=1))).total_lines == 10_000
+        time.sleep(0.02)  # the file system's clock has steps
+        log.write_bytes(old[:8000] + b"\n" * 8000 + old[16_000:])
+        os.utime(log, (1e9, 1e9))
+        return (await env.read_lines("f", LineRange(end=1))).total_lines
+
+    assert run(tmp_path, use) == 9_000 + 8_000
+
+
 def test_a_grown_file_is_counted_on_from_its_old_end(tmp_path, monkeypatch):
     """After growth only the new part is scanned."""
     log = tmp_path / "f"
@@ -319,3 +342,59 @@ def test_listing_is_sorted_by_path_and_never_walks_links(tmp_path):
     ]
     assert inside == [f"{tmp_path}/a/b", f"{tmp_path}/a/x"]
     assert all(one.path < other.path for one, other in pairwise(found[:8]))
+
+
+def test_a_closed_directory_does_not_end_a_listing():
+    """What may not be listed or looked at is shown, and the rest too; only the directory that was asked for is an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("a.py", "m/closed/x.py", "z/b.py"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("found\n")
+        (root / "link").symlink_to("m/closed/x.py")
+        (root / "m/closed").chmod(0)
+        root.chmod(0o777)
+
+        async def use(env):
+            listed = [info.path.removeprefix(f"{folder}/") async for info in env.list_files(recursive=True)]
+            tools = toolset(env)
+            closed = await tools["ListFiles"](path="m/closed")
+            return listed, await tools["Grep"](pattern="found"), await tools["Glob"](pattern="**/*.py"), closed
+
+        listed, grep, glob, closed = run_as_nobody(root, use)
+        (root / "m/closed").chmod(0o755)
+    assert listed == ["a.py", "link", "m", "m/closed", "z", "z/b.py"]
+    assert [match["path"] for match in grep["matches"]] == ["a.py", "z/b.py"]
+    assert [skipped["path"] for skipped in grep["skipped"]] == ["m/closed"]
+    assert glob["paths"] == ["a.py", "z/b.py"]
+    assert closed["error"].startswith("Permission denied")
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e11])
+def test_a_time_beyond_the_calendar_is_not_told(seconds):
+    """Such a file, which some file systems can hold, does not break the listing of its directory."""
+    info = SimpleNamespace(st_mode=0o100644, st_mtime=seconds, st_mtime_ns=int(seconds) * 10**9, st_size=3, st_ino=1)
+    told = file_info(PurePosixPath("/r"), ("f",), info)
+    assert (told.path, told.kind, told.size, told.modified) == ("/r/f", "file", 3, None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("*/*.py", ["d/x.py"]),
+        ("z*/*.py", []),
+        ("zl/*.py", ["d/x.py"]),
+        ("*/*/*/f", []),
+        ("*/**", ["d/x.py"]),
+        ("z*", ["zl/"]),
+    ],
+)
+def test_glob_walks_no_links_but_those_it_names(tmp_path, pattern, paths):
+    """A wildcard leads to each file once, by its own path, and links to a parent do not multiply it."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "f").touch()
+    (tmp_path / "d/x.py").touch()
+    for name, target in (("self", "."), ("self2", "."), ("zl", "d")):
+        (tmp_path / name).symlink_to(target)
+    answer = run(tmp_path, lambda env: toolset(env)["Glob"](pattern=pattern))
+    assert (answer["paths"], answer["count"]) == (paths, len(paths))

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import inspect
-import multiprocessing
 import os
 import stat
 import subprocess
@@ -14,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from files_support import open_descriptors, run, tree
+from files_support import open_descriptors, run, run_as_nobody, tree
 
 from stead.errors import FileChanged, FileExists, SteadError, Unsupported
 from stead_local import LocalEnvironment
@@ -141,6 +140,34 @@ def test_bad_content_leaves_the_old_file(tmp_path):
     run(tmp_path, use)
     assert (tmp_path / "s.txt").read_text() == "old"
     assert [name for name in tree(tmp_path) if name != "never"] == ["s.txt"]
+
+
+@pytest.mark.parametrize("path", ["folder", "s.txt/below", "new"])
+def test_a_producer_is_closed_when_its_write_fails(tmp_path, path):
+    """Whether the write is refused before its first piece or fails after it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "s.txt").touch()
+
+    class Producer:
+        pieces = iter([b"x" * 3_000_000, 1])
+        closed = 0
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            return next(self.pieces)
+
+        async def aclose(self):
+            self.closed += 1
+
+    async def use(env):
+        producer = Producer()
+        with pytest.raises((SteadError, TypeError)):
+            await env.write_file(path, producer)
+        return producer.closed
+
+    assert run(tmp_path, use) == 1
 
 
 def test_bytes_like_content_is_copied_first(tmp_path):
@@ -283,31 +310,23 @@ def test_special_files_are_refused(tmp_path):
     assert run(tmp_path, use) == "other"
 
 
-async def _attempts_of_nobody(root: str) -> list[str]:
+async def _attempts(env: LocalEnvironment) -> list[str]:
     found = []
-    async with LocalEnvironment(root) as env:
-        for call in (
-            env.read_file("secret"),
-            anext(env.read_file_stream("secret")),
-            env.write_file("readonly", "x"),
-            env.write_file("closed/new", "x"),
-            env.write_file("closed/f", "x"),
-            env.delete_file("closed/f"),
-        ):
-            try:
-                await call
-            except Exception as error:
-                found.append(f"{type(error).__name__} {isinstance(error, PermissionError)} {str(error).split(':')[0]}")
-            else:
-                found.append("allowed")
+    for call in (
+        env.read_file("secret"),
+        anext(env.read_file_stream("secret")),
+        env.write_file("readonly", "x"),
+        env.write_file("closed/new", "x"),
+        env.write_file("closed/f", "x"),
+        env.delete_file("closed/f"),
+    ):
+        try:
+            await call
+        except Exception as error:
+            found.append(f"{type(error).__name__} {isinstance(error, PermissionError)} {str(error).split(':')[0]}")
+        else:
+            found.append("allowed")
     return found
-
-
-def _as_nobody(root: str, results) -> None:
-    if os.geteuid() == 0:  # root may do all of it: be somebody else
-        os.setgid(65534)
-        os.setuid(65534)
-    results.put(asyncio.run(_attempts_of_nobody(root)))
 
 
 def test_permissions_hold_as_another_user():
@@ -319,14 +338,7 @@ def test_permissions_hold_as_another_user():
             (root / name).write_text("old")
         for name, bits in (("secret", 0), ("readonly", 0o444), ("closed", 0o555), (".", 0o777)):
             (root / name).chmod(bits)
-        context = multiprocessing.get_context("fork")
-        results = context.SimpleQueue()
-        process = context.Process(target=_as_nobody, args=(folder, results))
-        process.start()
-        process.join(30)
-
-        assert process.exitcode == 0
-        assert results.get() == ["AccessDenied True permission denied"] * 6
+        assert run_as_nobody(root, _attempts) == ["AccessDenied True permission denied"] * 6
         assert (root / "readonly").read_text() == "old"
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Corout
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from stead.adapt import content_bytes
+from stead.adapt import closing_pieces, content_bytes
 from stead.environment import Content, PathLike
 from stead.errors import IsADirectory, NotADirectory, SteadError, Unavailable
 from stead.paths import split_path
@@ -100,6 +100,14 @@ class PosixFiles:
             if_absent: Only make a new file.
             if_version: Only replace this version; an empty text is no version of any file.
         """
+        if isinstance(content, bytes):
+            return await self._write(path, content, if_absent=if_absent, if_version=if_version)
+        async with closing_pieces(content) as pieces:
+            return await self._write(path, pieces, if_absent=if_absent, if_version=if_version)
+
+    async def _write(
+        self, path: PathLike, content: bytes | AsyncIterable[bytes], *, if_absent: bool, if_version: str | None
+    ) -> FileInfo:
         text = split_path(path).text
         condition = "none" if if_version == "" else if_version
         target = {"PATH": text, "ABSENT": "1" if if_absent else "", "VERSION": condition or ""}

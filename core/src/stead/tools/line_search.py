@@ -38,8 +38,8 @@ READY = b"+"
 CPU_SECONDS = 2.0
 """Processor time for one frame; a file on which the pattern needs more is given up."""
 LONG_LINE = 1 << 20
-"""Bytes. A longer line is searched in pieces of this size, which overlap so that a match of `OVERLAP` characters, with
-what its pattern looks at before and after, is seen whole wherever it lies."""
+"""Bytes. A longer line is searched in pieces of this size, which overlap so that `OVERLAP` characters before and after the
+start of a match are seen wherever it lies."""
 OVERLAP = 1 << 16
 EXCERPT = 400
 """Most characters of a line that are shown."""
@@ -153,8 +153,8 @@ class LineSearch:
             if last and not self._with_return:
                 joined = joined.removesuffix("\r")
             # `^` must not match at the start of a later piece, nor `$` at the end of an earlier one: there is a
-            # character before and after.
-            # What starts in the last `OVERLAP` is left to the next piece, which sees as much behind it and more after.
+            # character before and after. What starts in the last `OVERLAP` characters is left to the next piece, which
+            # sees what follows it.
             match = self._search(joined if last else joined + _AFTER, OVERLAP if self._before else 0)
             if match is not None and (last or match.start() < len(joined) - OVERLAP):
                 self._found = True

@@ -4,12 +4,12 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import NoReturn
 
-from stead.adapt import content_bytes
+from stead.adapt import closing_pieces, content_bytes
 from stead.environment import Content, Environment, PathLike, check_range
 from stead.errors import (
     ConfigError,
@@ -190,16 +190,19 @@ class StoreEnvironment(Environment):
         if if_absent and if_version is not None:
             raise ValueError("if_absent and if_version cannot both hold; give one")
         # Converted before anything is awaited: a caller may reuse its buffer, bad text leaves no trace.
-        data = None if isinstance(content, AsyncIterable) else content_bytes(content)
-        key = self._key(path)
-        await self._ready()
-        with self._telling("write_file", path):
-            condition = Condition(if_absent, if_version)
-            self._check_condition(condition)
-            await self._places.check_target(key, path, new=if_absent)
-            found = await self._write(key, content if isinstance(content, AsyncIterable) else data or b"", condition)
-            self._places.written(key)
-            return self._info(found)
+        held: AbstractAsyncContextManager[bytes | AsyncIterable[bytes]] = (
+            closing_pieces(content) if isinstance(content, AsyncIterable) else nullcontext(content_bytes(content))
+        )
+        async with held as data:
+            key = self._key(path)
+            await self._ready()
+            with self._telling("write_file", path):
+                condition = Condition(if_absent, if_version)
+                self._check_condition(condition)
+                await self._places.check_target(key, path, new=if_absent)
+                found = await self._write(key, data, condition)
+                self._places.written(key)
+                return self._info(found)
 
     async def _write(self, key: str, content: bytes | AsyncIterable[bytes], condition: Condition) -> Found:
         if isinstance(content, bytes):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from stead.adapt import closing_pieces, content_bytes
+from stead.adapt import content_bytes
 from stead_fsspec.store import Condition, Found, Store, Upload
 
 __all__ = ["Watcher", "pieces_of", "write_object"]
@@ -61,12 +61,11 @@ async def write_object(
     writing = _Writing(store, key, condition, watcher)
     try:
         pending = bytearray()
-        async with closing_pieces(content) as pieces:
-            async for piece in pieces:
-                pending += content_bytes(piece, text=False)
-                while len(pending) >= (size := writing.next_size):
-                    await writing.send(bytes(memoryview(pending)[:size]))
-                    del pending[:size]
+        async for piece in content:
+            pending += content_bytes(piece, text=False)
+            while len(pending) >= (size := writing.next_size):
+                await writing.send(bytes(memoryview(pending)[:size]))
+                del pending[:size]
         return await writing.finish(bytes(pending))
     except BaseException:
         await _in_any_case(writing.abort())
