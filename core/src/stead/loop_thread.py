@@ -117,7 +117,7 @@ class Call(Generic[T]):
             What the work returned.
 
         Raises:
-            SteadError: The thread was closed while the work ran.
+            SteadError: The thread was closed while the work ran, or the work was cancelled from inside.
             BaseException: What the work raised.
         """
         loop = self._thread.loop
@@ -132,7 +132,8 @@ class Call(Generic[T]):
         if self._task is not None and self._error is None and self._task.cancelled():
             self._error = asyncio.CancelledError()
         if isinstance(self._error, asyncio.CancelledError):
-            raise SteadError("the call was cancelled; the process is about to exit") from None
+            why = "the call was cancelled; the process is about to exit" if self._thread.closed else "the work was cancelled"
+            raise SteadError(why) from None
         if self._error is not None:
             try:
                 raise self._error
@@ -245,7 +246,12 @@ def _settle(future: "asyncio.Future[Any]", result: object, error: BaseException 
     if error is None:
         future.set_result(result)
     else:
-        future.set_exception(error)
+        try:
+            future.set_exception(error)
+        except TypeError:  # StopIteration: raised where the future is awaited, it would pass for the end of a coroutine
+            reason = RuntimeError(f"{type(error).__name__} was raised where nothing iterates")
+            reason.__cause__ = error
+            future.set_exception(reason)
         future.exception()  # retrieved: whoever waited may have gone
 
 
