@@ -132,7 +132,11 @@ class Call(Generic[T]):
         if self._task is not None and self._error is None and self._task.cancelled():
             self._error = asyncio.CancelledError()
         if isinstance(self._error, asyncio.CancelledError):
-            why = "the call was cancelled; the process is about to exit" if self._thread.closed else "the work was cancelled"
+            why = (
+                "the call was cancelled; the process is about to exit"
+                if self._thread.closed
+                else "the work was cancelled"
+            )
             raise SteadError(why) from None
         if self._error is not None:
             try:

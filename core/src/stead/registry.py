@@ -174,7 +174,7 @@ def open_backend(
     except SteadError as error:
         _hide(error, given.secrets)
         raise
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's class can raise anything
         told = scrubbed(_reason(error), given.secrets)
         raise ConfigError(f"{what}: {told}", backend=backend) from (None if _tells(error, given.secrets) else error)
     notify("stead_environment_created", {"environment": environment, "backend": backend})
