@@ -250,12 +250,10 @@ def _settle(future: "asyncio.Future[Any]", result: object, error: BaseException 
     if error is None:
         future.set_result(result)
     else:
-        try:
-            future.set_exception(error)
-        except TypeError:  # StopIteration: raised where the future is awaited, it would pass for the end of a coroutine
-            reason = RuntimeError(f"{type(error).__name__} was raised where nothing iterates")
-            reason.__cause__ = error
-            future.set_exception(reason)
+        if isinstance(error, StopIteration):  # awaiting a future, it would pass for a result: futures refuse it
+            cause, error = error, RuntimeError(f"{type(error).__name__} was raised where nothing iterates")
+            error.__cause__ = cause
+        future.set_exception(error)
         future.exception()  # retrieved: whoever waited may have gone
 
 

@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from stead.config.model import Config
 from stead.errors import ConfigError
@@ -89,15 +90,19 @@ def _is_trusted(file: Path) -> bool:
 
 def _read(file: Path) -> Config:
     try:
-        data = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+        return Config.of(_parsed(file), file)
+    except RecursionError:
+        raise ConfigError(f"{file} is nested too deeply") from None
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {str(file)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text: byte {error.start + 1}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file} is no valid TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{file} is nested too deeply") from None
-    except ValueError as error:
+    except ValueError as error:  # no path at all, such as one with NUL
         raise ConfigError(f"cannot read the configuration file {str(file)!r}: {error}") from None
-    return Config.of(data, file)
