@@ -220,7 +220,7 @@ def test_without_a_file_the_configuration_is_empty():
         (b"[reducer.tool_config.x]\nenvironment = 5", "reducer.tool_config.x.environment must be the name"),
         (b"[reducer]\nmax_length_for_trunc = true", "reducer.max_length_for_trunc: input should be a number, not true"),
         (b"x = " + b"[" * 5000, "is nested too deeply"),
-        (b"environments.a.x" + b".x" * 5000 + b" = 1\n[environments.a]\nbackend = 'nowhere'", "stead.toml"),
+        (b"environments.a.backend = 'nowhere'\nenvironments.a" + b".x" * 5000 + b" = 1", "is nested too deeply"),
     ],
 )
 def test_a_wrong_file_is_a_config_error(content, told):

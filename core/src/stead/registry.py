@@ -78,7 +78,8 @@ def create_environment(name: str, /, **options: object) -> Environment:
     Raises:
         BackendNotFound: Nothing that is installed offers the backend; the message has the pip line.
         PluginError: It is installed but cannot be used, or two distributions offer it.
-        ConfigError: An option is unknown, missing or wrong. The message never holds a value.
+        ConfigError: An option is unknown, missing or wrong, or the backend's class raised an error. The message never
+            holds a secret.
     """
     layers = [keyword_layer(name, options)]
     if not is_import_string(name):
