@@ -131,6 +131,33 @@ def test_a_failed_operation_is_one_line_and_code_1(stead, arguments, told):
     assert "Traceback" not in done.err
 
 
+def test_an_error_of_the_system_is_one_line_and_code_1(stead, work):
+    """Also one that a backend did not make an error of ours."""
+    (work / "failing.py").write_text(
+        "from stead.environments import MemoryEnvironment\n"
+        "class Failing(MemoryEnvironment):\n"
+        "    async def read_file(self, path):\n"
+        "        raise OSError(5, 'Input/output error', '/dev/x')\n"
+    )
+    done = stead("read", "--env", "failing:Failing", "a")
+    del sys.modules["failing"]
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines()[1:] == ["stead: read: [Errno 5] Input/output error: '/dev/x'"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+@pytest.mark.parametrize("arguments", [("ls",), ("read", "a"), ("exec", "seq 9"), ("config", "schema")])
+def test_output_that_cannot_be_written_is_one_line_and_code_1(work, arguments):
+    """It is not tried again when the process exits."""
+    (work / "a").write_text("text")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "stead", *arguments], stdout=full, stderr=-1, check=False)
+    assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (
+        1,
+        f"stead: {arguments[0]}: [Errno 28] No space left on device",
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -272,6 +299,19 @@ def test_ls_lists_sorted(stead, work):
         f"{work}/b/",
     ]
     assert f"{work}/b/c.txt" in stead("ls", "-r").out
+
+
+def test_ls_goes_on_where_the_terminal_lacks_a_letter(work):
+    """The name is escaped, and JSON stays JSON."""
+    (work / ".git").rmdir()
+    for name in ("a", "\u00e9\U0001f4c1", "z"):
+        (work / name).touch()
+    listing = process("ls", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    out, _ = listing.communicate()
+    names = [line.rpartition("/")[2] for line in out.decode("ascii").splitlines()]
+    assert (listing.returncode, sorted(names)) == (0, ["\\xe9\\U0001f4c1", "a", "z"])
+    out, _ = process("ls", "--json", env={**os.environ, "PYTHONIOENCODING": "ascii"}).communicate()
+    assert {info["path"] for info in json.loads(out)} == {f"{work}/{name}" for name in ("a", "\u00e9\U0001f4c1", "z")}
 
 
 def test_ls_as_json(stead, work):
@@ -429,6 +469,24 @@ def test_config_show_masks_secrets(stead, work):
         "reducer": {"skip_clear": True},
     }
     assert (told["file"], told["default"]) == (f"{work}/stead.toml", "a")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_config_show_prints_what_can_be_read_again(encoding):
+    """Whatever letters and numbers are in the file, and whatever the terminal can show."""
+    import tomllib
+
+    text = (
+        '[environments.a]\nbackend = "nowhere"\nroot = "\U0001f4c1d\u00efr"\n"k\u00e9\\u007f\\u0085" = "\\u007f\\u0085\\u2028"\n'
+        "n = inf\nm = [-inf, nan, 1e16, 1e-7]\nd = 2020-01-01T00:00:00Z\n"
+    )
+    Path("stead.toml").write_text(text, encoding="utf-8")
+    variables = {**os.environ, "PYTHONIOENCODING": encoding}
+    out, _ = process("config", "show", env=variables).communicate()
+    assert str(tomllib.loads(out.decode(encoding))) == str(tomllib.loads(text))
+    out, _ = process("config", "show", "--json", env=variables).communicate()
+    told = json.loads(out.decode(encoding), parse_constant=pytest.fail)["environments"]["a"]
+    assert (told["root"], told["n"], told["m"]) == ("\U0001f4c1d\u00efr", "inf", ["-inf", "nan", 1e16, 1e-7])
 
 
 def test_config_schema_is_json_schema(stead):

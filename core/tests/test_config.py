@@ -139,6 +139,36 @@ def test_a_file_of_another_user_is_not_taken_by_search(monkeypatch):
     assert load_config(file).path == file
 
 
+def test_a_folder_that_is_closed_holds_no_file(tmp_path, monkeypatch):
+    """Neither as a parent nor as the user's own is it an error."""
+    real = os.stat
+
+    def closed(path, *args, **kwargs):
+        if str(path).startswith(str(tmp_path)):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "stat", closed)
+    assert load_config() == Config()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a working directory cannot be removed here")
+def test_a_working_directory_that_was_removed_is_a_config_error(tmp_path, monkeypatch):
+    """It is what is named, also where a backend asks for it; a file that is named whole needs none."""
+    file = write("")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    local = "local" if "local" in stead.registry.backend_names() else "memory"
+    for ask in (load_config, lambda: load_config("stead.toml")):
+        with pytest.raises(ConfigError, match="the working directory of this process is not there any more"):
+            ask()
+    if local == "local":
+        with pytest.raises(ConfigError, match="the working directory of this process is not there any more"):
+            stead.create_environment("local")
+    assert load_config(file).path == file
+
+
 def test_without_a_file_the_configuration_is_empty():
     """Asking it for an environment says that there is no file; a backend can still be named."""
     config = load_config()
@@ -185,6 +215,12 @@ def test_without_a_file_the_configuration_is_empty():
         ),
         (b"[reducer]\ntool_config = 1", "reducer.tool_config must be a table"),
         (b"[reducer.tool_config]\nsearch = 1", "tool_config.search must be a table"),
+        (b"[reducer]\nenvironment = 5", "reducer.environment must be the name of an environment"),
+        (b"[reducer]\nenvironment = ''", "reducer.environment must be the name of an environment"),
+        (b"[reducer.tool_config.x]\nenvironment = 5", "reducer.tool_config.x.environment must be the name"),
+        (b"[reducer]\nmax_length_for_trunc = true", "reducer.max_length_for_trunc: input should be a number, not true"),
+        (b"x = " + b"[" * 5000, "is nested too deeply"),
+        (b"environments.a.backend = 'nowhere'\nenvironments.a" + b".x" * 5000 + b" = 1", "is nested too deeply"),
     ],
 )
 def test_a_wrong_file_is_a_config_error(content, told):
@@ -352,6 +388,11 @@ def test_a_relative_path_starts_at_the_folder_of_the_file(home, monkeypatch):
         ('bucket = { envv = "X" }', 'environments.a.bucket takes no table but { env = "NAME" } or { file = "path" }'),
         ("bucket = { env = 5 }", "environments.a.bucket takes no table but"),
         ("", "environments.a needs the option 'bucket'"),
+        ('bucket = "b"\nretries = true', "environments.a.retries: input should be a number, not true or false"),
+        (
+            'bucket = "b"\nlimits = { cpu = true }',
+            "environments.a.limits: key 'cpu': input should be a number, not true",
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_when_the_environment_is_made(text, told):
@@ -360,6 +401,19 @@ def test_a_value_that_does_not_fit_is_an_error_when_the_environment_is_made(text
         given(text)
     assert told in caught.value.message
     assert caught.value.message.startswith(str(Path("stead.toml").absolute()))
+
+
+@pytest.mark.usefixtures("vault")
+def test_a_flag_is_no_number_as_a_keyword_either():
+    """And stays a flag where anything may stand."""
+    with pytest.raises(ConfigError, match="option 'retries' of 'a': input should be a number, not true or false"):
+        given('bucket = "b"', retries=True)
+    assert given('bucket = "b"\nverbose = true\nextra = { k = true }', retries=1) == {
+        "bucket": "b",
+        "verbose": True,
+        "extra": {"k": True},
+        "retries": 1,
+    }
 
 
 @pytest.mark.usefixtures("vault")
@@ -389,6 +443,9 @@ def test_a_class_gets_options_in_the_types_of_its_signature(tmp_path, monkeypatc
     with pytest.raises(ConfigError, match="STEAD_A__RETRIES: input should be a valid integer"):
         config.create_environment("a")
     monkeypatch.delenv("STEAD_A__RETRIES")
+    write(text + "retries = true")
+    with pytest.raises(ConfigError, match=r"environments\.a\.retries: input should be a number, not true or false"):
+        load_config().create_environment("a")
     write(text + "foldr = 1")
     with pytest.raises(ConfigError, match=r"environments\.a\.foldr is unknown; did you mean 'folder'\?"):
         load_config().create_environment("a")
@@ -650,6 +707,7 @@ def test_check_finds_what_would_fail_and_what_is_unwise():
         'retries = "many"\n'
         '[environments.cls]\nbackend = "no_such_module:X"\n'
         '[environments.plain]\nbackend = "vault"\nbucket = "b"\nsecret_key = "s3cret"\n'
+        'extra = { token = ["a", "b"], deep = { password = "c" } }\n'
         '[reducer]\nenvironment = "goood"\n'
     )
     found = [(problem.level, problem.message.replace(f"{file}: ", "")) for problem in problems(load_config())]
@@ -662,6 +720,9 @@ def test_check_finds_what_would_fail_and_what_is_unwise():
         ("error", "environments.unset.retries: input should be a valid integer, unable to parse string as an integer"),
         ("error", f"reducer: {no_name} If it is a backend that is not installed: pip install stead-goood"),
         ("warning", f"environments.missing.secret_key {plain}"),
+        ("warning", f"environments.plain.extra.deep.password {plain}"),
+        ("warning", f"environments.plain.extra.token[0] {plain}"),
+        ("warning", f"environments.plain.extra.token[1] {plain}"),
         ("warning", f"environments.plain.secret_key {plain}"),
         ("warning", "environments.unset.bucket: the environment variable NOT_SET is not set"),
         ("warning", "environments.unset.secret_key: the environment variable NOT_SET is not set"),

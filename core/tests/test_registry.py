@@ -13,7 +13,7 @@ import pytest
 import stead
 from stead import registry
 from stead.environments import MemoryEnvironment
-from stead.errors import BackendNotFound, ConfigError, PluginError
+from stead.errors import AccessDenied, BackendNotFound, ConfigError, PluginError
 from stead.hookspecs import BackendSpec
 
 PLUGIN = """
@@ -353,6 +353,38 @@ def test_no_secret_is_in_an_error_or_its_traceback(install, options):
     told = "".join(traceback.format_exception(caught.value))
     assert "s3cret" not in told
     assert "acme" in caught.value.message
+
+
+SECRETIVE = """
+from stead.environments import MemoryEnvironment
+from stead.errors import AccessDenied
+
+class Mine(MemoryEnvironment):
+    def __init__(self, kind, api_token):
+        if kind == "chained":
+            try:
+                raise KeyError(api_token)
+            except KeyError:
+                raise RuntimeError("no")
+        errors = {"runtime": RuntimeError, "key": KeyError, "exit": SystemExit, "ours": AccessDenied}
+        raise errors[kind](f"bad token {api_token}")
+"""
+
+
+@pytest.mark.parametrize("token", ["TOPSECRET1", "TOP'SECRET\\n1"])
+@pytest.mark.parametrize("kind", ["runtime", "key", "exit", "ours", "chained"])
+def test_no_secret_shows_whatever_a_class_raises(tmp_path, monkeypatch, kind, token):
+    """It is an error of ours, and neither it nor what led to it repeats the secret."""
+    import traceback
+
+    (tmp_path / "secretive.py").write_text(SECRETIVE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(AccessDenied if kind == "ours" else ConfigError) as caught:
+        stead.create_environment("secretive:Mine", kind=kind, api_token=token)
+    told = "".join(traceback.format_exception(caught.value))
+    assert token not in told
+    assert repr(token)[1:-1] not in told
+    assert caught.value.message.endswith(("bad token **********", "**********'", '**********"', "RuntimeError: no"))
 
 
 def test_without_a_model_the_signature_rules(install):

@@ -203,6 +203,44 @@ def test_an_error_of_the_iterable_reaches_the_caller():
         assert env.read_file("a") == b"old"
 
 
+@pytest.mark.parametrize("error", [StopIteration, type("Stop", (StopIteration,), {}), StopAsyncIteration, SystemExit])
+def test_no_error_of_the_iterable_leaves_the_caller_waiting(error):
+    """Those that mean an end where something iterates become others, since the file is not whole."""
+
+    class Content:
+        def __iter__(self):
+            raise error
+
+    expected = SystemExit if error is SystemExit else RuntimeError
+    with SyncEnvironment(MemoryEnvironment()) as env:
+        env.write_file("a", b"old")
+        with pytest.raises(expected):
+            env.write_file("a", Content())
+        assert env.read_file("a") == b"old"
+
+
+def test_a_stream_that_cannot_be_made_leaves_nobody_waiting():
+    """Whatever it raises."""
+
+    class Odd(MemoryEnvironment):
+        def read_file_stream(self, path, *, offset=0, length=None):
+            raise StopIteration
+
+    with SyncEnvironment(Odd()) as env, pytest.raises(RuntimeError, match="StopIteration"):
+        next(env.read_file_stream("a"))
+
+
+def test_work_that_is_cancelled_from_inside_is_told_apart_from_an_exit():
+    """The process is not about to end."""
+
+    async def cancel_itself() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(SteadError) as caught:
+        stead.sync.run(cancel_itself())
+    assert caught.value.message == "the work was cancelled"
+
+
 def test_it_works_inside_a_running_loop():
     """As in a notebook cell."""
 

@@ -117,7 +117,7 @@ class Call(Generic[T]):
             What the work returned.
 
         Raises:
-            SteadError: The thread was closed while the work ran.
+            SteadError: The thread was closed while the work ran, or the work was cancelled from inside.
             BaseException: What the work raised.
         """
         loop = self._thread.loop
@@ -132,7 +132,12 @@ class Call(Generic[T]):
         if self._task is not None and self._error is None and self._task.cancelled():
             self._error = asyncio.CancelledError()
         if isinstance(self._error, asyncio.CancelledError):
-            raise SteadError("the call was cancelled; the process is about to exit") from None
+            why = (
+                "the call was cancelled; the process is about to exit"
+                if self._thread.closed
+                else "the work was cancelled"
+            )
+            raise SteadError(why) from None
         if self._error is not None:
             try:
                 raise self._error
@@ -245,6 +250,9 @@ def _settle(future: "asyncio.Future[Any]", result: object, error: BaseException 
     if error is None:
         future.set_result(result)
     else:
+        if isinstance(error, StopIteration):  # awaiting a future, it would pass for a result: futures refuse it
+            cause, error = error, RuntimeError(f"{type(error).__name__} was raised where nothing iterates")
+            error.__cause__ = cause
         future.set_exception(error)
         future.exception()  # retrieved: whoever waited may have gone
 

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from traceback import format_exception
 from typing import Any
 
 import pluggy
@@ -20,6 +21,7 @@ import pluggy
 from stead import hookspecs
 from stead.adapt import adapt
 from stead.config.composing import Part, with_parts
+from stead.config.files import working_directory
 from stead.config.names import hint
 from stead.config.options import Layer, OptionTable, keyword_layer, variable_layer
 from stead.config.secrets import scrubbed
@@ -76,7 +78,8 @@ def create_environment(name: str, /, **options: object) -> Environment:
     Raises:
         BackendNotFound: Nothing that is installed offers the backend; the message has the pip line.
         PluginError: It is installed but cannot be used, or two distributions offer it.
-        ConfigError: An option is unknown, missing or wrong. The message never holds a value.
+        ConfigError: An option is unknown, missing or wrong, or the backend's class raised an error. The message never
+            holds a secret.
     """
     layers = [keyword_layer(name, options)]
     if not is_import_string(name):
@@ -165,19 +168,40 @@ def open_backend(
     factory = _factory(backend)
     values = with_parts(table, given.values, part or (lambda _, name: create_environment(name)))
     try:
+        what = f"{called} refused its options"
         made = factory(**values)
-    except SteadError:
-        raise
-    except (TypeError, ValueError) as error:
-        text = scrubbed(str(error), given.secrets)
-        cause = error if text == str(error) else None
-        raise ConfigError(f"{called} refused its options: {text}", backend=backend) from cause
-    try:
+        what = f"{called} makes no environment"
         environment = adapt(made)
-    except TypeError as error:
-        raise ConfigError(f"{called} makes no environment: {error}", backend=backend) from error
+    except SteadError as error:
+        _hide(error, given.secrets)
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's class can raise anything
+        told = scrubbed(_reason(error), given.secrets)
+        raise ConfigError(f"{what}: {told}", backend=backend) from (None if _tells(error, given.secrets) else error)
     notify("stead_environment_created", {"environment": environment, "backend": backend})
     return environment
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError):
+        try:
+            working_directory()
+        except ConfigError as gone:
+            return gone.message
+    return str(error) if isinstance(error, (TypeError, ValueError)) else _told(error)
+
+
+def _tells(error: BaseException, secrets: Sequence[str]) -> bool:
+    """Returns True if the traceback of an error, or of what led to it, would show a secret."""
+    told = "".join(format_exception(error))
+    return scrubbed(told, secrets) != told
+
+
+def _hide(error: SteadError, secrets: Sequence[str]) -> None:
+    if _tells(error, secrets):
+        error.message = scrubbed(error.message, secrets)
+        error.args = (error.message,)
+        error.__cause__ = None
 
 
 @cache

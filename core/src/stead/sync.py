@@ -65,7 +65,7 @@ def run(work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T:
         What the work returned.
 
     Raises:
-        SteadError: The call comes from that thread itself, or the process is exiting.
+        SteadError: The call comes from that thread itself, the process is exiting, or the work was cancelled.
         BaseException: What the work raised.
     """
     started = False

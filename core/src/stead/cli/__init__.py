@@ -4,8 +4,10 @@ Exit codes: 0 done, 1 an operation failed, 2 wrong usage or configuration, 130 C
 command's code on.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 __all__ = ["main"]
 
@@ -27,4 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     from stead.cli.app import app
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open as long as the process
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name must not end the list that it is in
     app(args=arguments, prog_name="stead")

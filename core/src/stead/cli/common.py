@@ -13,7 +13,17 @@ from stead.config import Config, Located, load_config
 from stead.registry import is_import_string, load_backend
 from stead.sync import SyncEnvironment
 
-__all__ = ["ConfigOption", "EnvOption", "JsonOption", "open_named", "plain", "print_json", "printable"]
+__all__ = [
+    "ConfigOption",
+    "EnvOption",
+    "JsonOption",
+    "fits_stdout",
+    "json_text",
+    "open_named",
+    "plain",
+    "print_json",
+    "printable",
+]
 
 EnvOption = Annotated[
     str | None,
@@ -61,7 +71,22 @@ def plain(value: Any) -> Any:
 
 def print_json(value: object) -> None:
     """Prints one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(json_text(value, indent=2))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """Writes JSON: letters as they are, or escaped where stdout cannot have them."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return text if fits_stdout(text) else json.dumps(value, indent=indent, default=str)
+
+
+def fits_stdout(text: str) -> bool:
+    """Returns True if the encoding of stdout has all the letters."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def printable(text: str) -> str:

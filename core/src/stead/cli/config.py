@@ -1,12 +1,12 @@
 """`stead config`: check, schema, show."""
 
-import json as json_module
+import math
 from typing import Any
 
 import typer
 from pydantic import SecretStr
 
-from stead.cli.common import ConfigOption, JsonOption, print_json, printable
+from stead.cli.common import ConfigOption, JsonOption, fits_stdout, print_json, printable
 from stead.config import Config, load_config
 from stead.errors import ConfigError
 
@@ -48,13 +48,16 @@ def schema() -> None:
 
 @app.command()
 def show(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Print the configuration that is used, secrets masked, as TOML or JSON."""
+    """Print the configuration file that is used, as it is written, secrets masked, as TOML or JSON.
+
+    Environment variables go before it (STEAD_NAME__OPTION); they are not shown.
+    """
     settings = _load(config)
     environments = {name: {"backend": e.backend, **_shown(e.options)} for name, e in settings.environments.items()}
     reducer = dict(settings.reducer)
     if json:
         shown = {"file": str(settings.path), "default": settings.default}
-        print_json({**shown, "environments": environments, "reducer": reducer})
+        print_json(_finite({**shown, "environments": environments, "reducer": reducer}))
         return
     print(printable(f"# {settings.path}"))
     for name, options in environments.items():
@@ -86,7 +89,7 @@ def _print_table(path: list[str], table: dict[str, Any]) -> None:
 
 def _key(name: str) -> str:
     bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-    return name if bare else json_module.dumps(name)
+    return name if bare else _text(name)
 
 
 def _toml(value: Any) -> str:
@@ -94,5 +97,28 @@ def _toml(value: Any) -> str:
         return f"{{ {', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())} }}" if value else "{}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    # JSON's texts, numbers and booleans are TOML's too; dates are written as they are.
-    return json_module.dumps(value) if isinstance(value, (str, int, float)) else str(value)
+    if isinstance(value, str):
+        return _text(value)
+    # Numbers, also `inf` and `nan`, and dates are written as Python does.
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(text: str) -> str:
+    return f'"{"".join(map(_char, text))}"'
+
+
+def _char(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable() and fits_stdout(char):
+        return char
+    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
+
+
+def _finite(value: Any) -> Any:
+    """Copies a value with texts for the numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

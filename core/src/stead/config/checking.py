@@ -87,13 +87,17 @@ def _references(item: EnvironmentConfig, table: OptionTable, name: str) -> Itera
 
 
 def _plain_secrets(item: EnvironmentConfig) -> Iterator[Problem]:
-    for name, value in item.options.items():
-        values = [value]
-        while values:
-            part = values.pop()
-            if isinstance(part, SecretStr):
-                yield Problem(
-                    "warning", f'{item.layer().label(name)} is written in plain text; use {{ env = "NAME" }} or a file'
-                )
-            elif isinstance(part, (dict, list)):
-                values.extend(part.values() if isinstance(part, dict) else part)
+    label = item.layer().label
+    for key in (key for name, value in item.options.items() for key in _secret_keys(name, value)):
+        yield Problem("warning", f'{label(key)} is written in plain text; use {{ env = "NAME" }} or a file')
+
+
+def _secret_keys(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield key
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _secret_keys(f"{key}.{name}", part)
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _secret_keys(f"{key}[{number}]", part)

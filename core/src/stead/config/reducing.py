@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from pydantic import TypeAdapter, ValidationError
 
 from stead.config.names import hint
-from stead.config.values import problem_text
+from stead.config.values import NO_FLAG, flag_for_number, problem_text
 from stead.errors import ConfigError
 from stead.observers import notify
 
@@ -57,13 +57,14 @@ class ReducerSection:
         """
         from stead.reducer import ReducerConfig, ToolConfig
 
-        values = {key: value for key, value in self.values.items() if key != "environment"}
+        values = dict(_without_environment(self.values, self.where))
         tools = values.pop("tool_config", {})
         checked = _checked(ReducerConfig, values, self.where)
         if not isinstance(tools, Mapping):
             raise ConfigError(f"{self.where}.tool_config must be a table of tools")
+        called = {name: f"{self.where}.tool_config.{name}" for name in tools}
         checked["tool_config"] = {
-            name: ToolConfig(**_checked(ToolConfig, _without_environment(tool), f"{self.where}.tool_config.{name}"))
+            name: ToolConfig(**_checked(ToolConfig, _without_environment(tool, called[name]), called[name]))
             for name, tool in tools.items()
         }
         try:
@@ -133,9 +134,7 @@ def _plain(annotation: Any) -> Any:
     return None
 
 
-def _checked(cls: type, values: object, where: str) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where} must be a table")
+def _checked(cls: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
     known = plain_fields(cls)
     checked = {}
     for name, value in values.items():
@@ -146,6 +145,8 @@ def _checked(cls: type, values: object, where: str) -> dict[str, Any]:
             checked[name] = TypeAdapter(known[name]).validate_python(value)
         except ValidationError as error:
             raise ConfigError(f"{where}.{name}: {problem_text(error.errors()[0])}") from None
+        if flag_for_number(value, checked[name]) is not None:
+            raise ConfigError(f"{where}.{name}: {NO_FLAG}")
     return checked
 
 
@@ -153,10 +154,14 @@ def _has_tools(cls: type) -> bool:
     return is_dataclass(cls) and any(item.name == "tool_config" for item in fields(cls))
 
 
-def _without_environment(tool: object) -> object:
-    if isinstance(tool, Mapping):
-        return {key: value for key, value in tool.items() if key != "environment"}
-    return tool
+def _without_environment(section: object, where: str) -> Mapping[str, Any]:
+    """Copies a section without the name of its store, which no settings class has a field for."""
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{where} must be a table")
+    store = section.get("environment", "none")
+    if not isinstance(store, str) or not store:
+        raise ConfigError(f"{where}.environment must be the name of an environment, a text")
+    return {key: value for key, value in section.items() if key != "environment"}
 
 
 class _Observer:

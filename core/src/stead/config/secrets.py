@@ -98,7 +98,8 @@ def secrets_in(value: object) -> Iterable[str]:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """Returns the text with every secret in it replaced."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    """Returns the text with every secret in it replaced, also where it is quoted."""
+    forms = {form for secret in secrets if secret for form in (secret, repr(secret)[1:-1])}
+    for secret in sorted(forms, key=len, reverse=True):
         text = text.replace(secret, "**********")
     return text

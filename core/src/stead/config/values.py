@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from stead.config.options import Layer, Option, OptionTable, table_keys
 from stead.config.secrets import is_reference, masked, read_reference, revealed, scrubbed, secrets_in
 from stead.errors import ConfigError
 
-__all__ = ["Arguments", "arguments", "problem_text"]
+__all__ = ["NO_FLAG", "Arguments", "arguments", "flag_for_number", "problem_text"]
+
+NO_FLAG = "input should be a number, not true or false"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,6 +60,8 @@ def arguments(
         return Arguments(_validated(called, table.model, given, values, leave_out), secrets)
     except ConfigError as error:
         raise ConfigError(scrubbed(error.message, secrets)) from None
+    except Exception as error:  # noqa: BLE001 - a check of the backend's own, which may repeat a secret
+        raise ConfigError(f"{called}: {type(error).__name__}: {scrubbed(str(error), secrets)}") from None
 
 
 def _value(option: Option, layer: Layer) -> object:
@@ -94,7 +98,7 @@ def _decoded(option: Option, text: str) -> object:
     except ValidationError:
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
     return text
 
@@ -121,9 +125,13 @@ def _fitted(
         if layer.kind == "keyword" or adapter is None:
             continue
         try:
-            values[name] = adapter.validate_python(values[name])
+            checked = adapter.validate_python(values[name])
         except ValidationError as error:
             raise ConfigError(f"{layer.label(name)}: {problem_text(error.errors()[0])}") from None
+        keys = flag_for_number(values[name], checked)
+        if keys is not None:
+            raise ConfigError(f"{_keyed(layer.label(name), keys)}: {NO_FLAG}")
+        values[name] = checked
     return values
 
 
@@ -138,7 +146,11 @@ def _validated(
         if found:
             raise ConfigError("; ".join(_problem(called, model, given, item) for item in found)) from None
         return {}
-    return {name: revealed(value) for name, value in checked.model_dump(exclude_unset=True).items()}
+    dumped = {name: revealed(value) for name, value in checked.model_dump(exclude_unset=True).items()}
+    keys = flag_for_number(values, dumped)
+    if keys is not None:
+        raise ConfigError(f"{_keyed(given[str(keys[0])].label(str(keys[0])), keys[1:])}: {NO_FLAG}")
+    return dumped
 
 
 def _problem(called: str, model: Any, given: Mapping[str, Layer], error: Any) -> str:
@@ -149,11 +161,39 @@ def _problem(called: str, model: Any, given: Mapping[str, Layer], error: Any) ->
     if error["type"] == "missing" and len(loc) == 1:
         return f"{called} needs the option {name!r}"
     label = given[name].label(name) if name in given else f"option {name!r}"
-    keys = ".".join(map(str, loc[1:]))
-    label += f": key {keys!r}" if keys else ""
+    label = _keyed(label, loc[1:])
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{label} is unknown; {hint(str(loc[-1]), table_keys(model.model_fields[name].annotation))}"
     return f"{label}: {problem_text(error)}"
+
+
+def _keyed(label: str, keys: Sequence[object]) -> str:
+    return f"{label}: key {'.'.join(map(str, keys))!r}" if keys else label
+
+
+def flag_for_number(given: object, checked: object) -> tuple[object, ...] | None:
+    """Finds a `true` or `false` that was taken for the number 1 or 0, as pydantic does.
+
+    Args:
+        given: What was written.
+        checked: What became of it.
+
+    Returns:
+        The keys that lead to it, none if it is the value itself; None if there is no such flag.
+    """
+    if isinstance(given, bool):
+        return () if isinstance(checked, (int, float)) and not isinstance(checked, bool) else None
+    pairs: Iterable[tuple[object, object, object]] = ()
+    if isinstance(given, Mapping):
+        fields = checked if isinstance(checked, Mapping) else getattr(checked, "__dict__", {})
+        pairs = ((key, item, fields.get(key)) for key, item in given.items())
+    elif isinstance(given, (list, tuple)) and isinstance(checked, Iterable):
+        pairs = ((number, *both) for number, both in enumerate(zip(given, checked, strict=False)))
+    for key, item, made in pairs:
+        found = flag_for_number(item, made)
+        if found is not None:
+            return (key, *found)
+    return None
 
 
 def problem_text(error: Any) -> str:

@@ -127,5 +127,5 @@ def _pairs(given: Iterable[str], rule: str) -> Iterable[tuple[str, str]]:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+    except (tomllib.TOMLDecodeError, KeyError, RecursionError):
         return text
