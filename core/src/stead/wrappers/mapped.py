@@ -45,6 +45,7 @@ class Mapped(Wrapper):
         return self._root
 
     async def read_file(self, path: PathLike) -> bytes:
+        await self._ready()  # first: where paths lead may be known only then
         inner = self._inner(path)
         with speaking_of(path, inner):
             return await super().read_file(inner)
@@ -52,6 +53,7 @@ class Mapped(Wrapper):
     async def read_file_stream(
         self, path: PathLike, *, offset: int = 0, length: int | None = None
     ) -> AsyncGenerator[bytes, None]:
+        await self._ready()
         inner = self._inner(path)
         with speaking_of(path, inner):
             async with aclosing(super().read_file_stream(inner, offset=offset, length=length)) as chunks:
@@ -61,12 +63,14 @@ class Mapped(Wrapper):
     async def write_file(
         self, path: PathLike, content: Content, *, if_absent: bool = False, if_version: str | None = None
     ) -> FileInfo:
+        await self._ready()
         inner = self._inner(path)
         with speaking_of(path, inner):
             info = await super().write_file(inner, content, if_absent=if_absent, if_version=if_version)
         return self._outer(info)
 
     async def stat(self, path: PathLike) -> FileInfo:
+        await self._ready()
         inner = self._inner(path)
         try:
             with speaking_of(path, inner):
@@ -77,6 +81,7 @@ class Mapped(Wrapper):
             return FileInfo(path=str(self._root), kind="directory")  # the root is there, also while it is empty
 
     async def list_files(self, path: PathLike = ".", *, recursive: bool = False) -> AsyncGenerator[FileInfo, None]:
+        await self._ready()
         inner = self._inner(path)
         try:
             with speaking_of(path, inner):
@@ -88,11 +93,13 @@ class Mapped(Wrapper):
                 raise
 
     async def delete_file(self, path: PathLike) -> None:
+        await self._ready()
         inner = self._inner(path)
         with speaking_of(path, inner):
             await super().delete_file(inner)
 
     async def read_lines(self, path: PathLike, window: LineRange) -> LineWindow:
+        await self._ready()
         inner = self._inner(path)
         with speaking_of(path, inner):
             return await super().read_lines(inner, window)
