@@ -153,17 +153,21 @@ class StagedEnvironment(Mapped):
 
     async def _stage_in(self) -> Moves:
         moves = Moves()
-        async with self._syncing:
-            inside = await _files_of(self.inner)
-            # What is gone first: a file may have become the folder of another, or the reverse.
-            for name in [name for name in self._known if name not in inside]:
-                with moves.apart(name):
-                    await self._unstage_file(name)
-            for name, info in inside.items():
-                known = self._known.get(name)
-                if (self._wanted is None or self._wanted(name)) and (known is None or known.store != info.version):
+        try:
+            async with self._syncing:
+                inside = await _files_of(self.inner)
+                # What is gone first: a file may have become the folder of another, or the reverse.
+                for name in [name for name in self._known if name not in inside]:
                     with moves.apart(name):
-                        await self._stage_file(name, moves)
+                        await self._unstage_file(name)
+                for name, info in inside.items():
+                    known = self._known.get(name)
+                    if (self._wanted is None or self._wanted(name)) and (known is None or known.store != info.version):
+                        with moves.apart(name):
+                            await self._stage_file(name, moves)
+        except BaseException:
+            self._on_sync(moves.report())  # no command follows that would tell
+            raise
         return moves
 
     async def _stage_file(self, name: str, moves: Moves) -> None:

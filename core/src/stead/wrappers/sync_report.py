@@ -27,7 +27,9 @@ class SyncFailure:
     """A file that could not be moved. It stays as it is on both sides, and the next command tries again."""
 
     path: str
+    """The file, or the one that was to be made or deleted."""
     error: SteadError
+    """What the side that refused it raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,9 @@ class SyncReport:
     deleted: tuple[str, ...] = ()
     """Deleted in the store, since the command had deleted them."""
     conflicts: tuple[Conflict, ...] = ()
+    """Changed on both sides; the machine's content is kept beside the store's."""
     failures: tuple[SyncFailure, ...] = ()
+    """Not moved, since one side refused them."""
 
 
 class Unsettled(Exception):
@@ -63,7 +67,7 @@ class Moves:
         """Notes what goes wrong with one file, so that the others are moved all the same.
 
         Raises:
-            EnvironmentClosed: One side was closed; and as the next, this is not about one file.
+            EnvironmentClosed: One side was closed. This and the next are not about one file.
             EnvironmentLost: One side is gone.
             Unavailable: One side gives no answer.
         """
