@@ -68,7 +68,7 @@ class DaytonaProvider:
                 await found.wait_for_sandbox_start(timeout=self._start_timeout)
             elif state != "started":
                 await found.start(timeout=self._start_timeout)
-            if self._keeps and not found.auto_delete_interval:
+            if self._keeps and found.auto_delete_interval == 0:
                 # Made to be killed, by another environment: 0 is "as soon as it stops".
                 await found.set_auto_delete_interval(-1, request_timeout=self._request_timeout)
         return _Sandbox(found, self._request_timeout)
