@@ -219,3 +219,25 @@ def test_spilled_output_that_the_store_refuses_is_told_in_the_result(tmp_path):
         None,
         "it was not brought to the store: full",
     )
+
+
+def test_a_file_deleted_right_after_it_was_staged_stays_deleted(tmp_path):
+    """Deleted in the store while it was being staged: the next command does not see it, and it does not come back."""
+
+    async def main():
+        store, reports = MemoryEnvironment(), []
+        async with staged(tmp_path, store, reports) as env:
+            await store.write_file("f", "x")
+            real = env.machine.write_file
+
+            async def write_file(*args, **options):
+                found = await real(*args, **options)
+                await store.delete_file("f")
+                return found
+
+            env.machine.write_file = write_file
+            await env.execute("true")
+            assert (await env.execute("ls")).stdout == ""
+            assert await contents(store) == {}
+
+    asyncio.run(main())

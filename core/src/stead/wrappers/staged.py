@@ -179,6 +179,7 @@ class StagedEnvironment(Mapped):
                 if known is not None and known.store == before.version:
                     return
                 there = await self._replace_on_machine(source, name, known)
+                self._known[name] = _Pair(None, there.version)
                 after = await self.inner.stat(source)
             except FileMissing:
                 return  # gone since it was listed
@@ -188,9 +189,8 @@ class StagedEnvironment(Mapped):
                 await self._keep(name, moves)
                 continue
             # A version that is not the one read would let a write back overwrite what was never staged.
-            equal = before.version == after.version
-            self._known[name] = _Pair(after.version if equal else None, there.version)
-            if equal:
+            if before.version == after.version:
+                self._known[name] = _Pair(after.version, there.version)
                 moves.staged.append(name)
             return
 
