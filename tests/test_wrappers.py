@@ -2,12 +2,22 @@
 
 import asyncio
 from contextlib import aclosing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from stead.environments import MemoryEnvironment
-from stead.errors import AccessDenied, ConfigError, FileMissing, IsADirectory, PathOutsideRoot, Unsupported
+from stead.errors import (
+    AccessDenied,
+    ConfigError,
+    FileExists,
+    FileMissing,
+    IsADirectory,
+    NotADirectory,
+    PathOutsideRoot,
+    Unsupported,
+)
+from stead.lifecycle import State
 from stead.results import LineRange
 from stead.wrappers import Conflict, MountsEnvironment, ReadOnlyEnvironment, ScopedEnvironment, StagedEnvironment
 from stead_local import LocalEnvironment
@@ -102,9 +112,82 @@ def test_mounts_make_one_namespace(tmp_path):
     asyncio.run(main())
 
 
+def test_one_environment_can_be_mounted_twice():
+    """Each point shows its files below itself, and so do the paths that are given back."""
+
+    async def main():
+        store = MemoryEnvironment()
+        async with MountsEnvironment(MemoryEnvironment(), {"/a": store, "/b": store}) as env:
+            assert (await env.write_file("/b/x", "1")).path == "/b/x"
+            assert (await env.stat("/a/x")).path == "/a/x"
+            assert await paths(env, "/") == ["/a/", "/a/x", "/b/", "/b/x"]
+            assert await paths(env, "/b") == ["/b/x"]
+
+    asyncio.run(main())
+
+
+def test_a_mount_point_is_a_directory_to_a_write():
+    """At a mount point and above one, as at any directory: FileExists with `if_absent`, else IsADirectory."""
+
+    async def main():
+        async with MountsEnvironment(MemoryEnvironment(), {"/far/m": MemoryEnvironment()}) as env:
+            for path in ("/far", "/far/m", "/far/m/../m"):
+                with pytest.raises(FileExists):
+                    await env.write_file(path, "x", if_absent=True)
+                with pytest.raises(IsADirectory):
+                    await env.write_file(path, "x")
+                with pytest.raises(IsADirectory):
+                    await env.write_file(f"{path}/", "x", if_absent=True)
+
+    asyncio.run(main())
+
+
+def test_errors_name_paths_of_the_outside():
+    """Also where the message is about a parent of the path that was given."""
+
+    async def main():
+        async with MemoryEnvironment() as store:
+            mounts = MountsEnvironment(MemoryEnvironment(), {"/m": store})
+            for env, path in ((ScopedEnvironment(store, "team"), "/"), (mounts, "/m")):
+                await env.write_file(f"{path}/z", "x")
+                with pytest.raises(NotADirectory) as caught:
+                    await env.read_file(f"{path}/z/k")
+                assert caught.value.message == f"'{path.rstrip('/')}/z' is a file, not a directory"
+                await env.close()
+
+    asyncio.run(main())
+
+
+class Asked(LocalEnvironment):
+    """A machine that tells its working directory only when it was started, as sandboxes do."""
+
+    @property
+    def working_dir(self):
+        return super().working_dir if self._lifecycle.state is State.OPEN else PurePosixPath("/home/user")
+
+
+def test_the_working_directory_may_be_known_only_after_the_start(tmp_path):
+    """Relative mount points, and paths that `pwd` printed, follow the machine."""
+
+    async def main():
+        store = MemoryEnvironment()
+        async with MountsEnvironment(Asked(tmp_path / "main"), {"data": store}, owns=True) as env:
+            assert (await env.write_file("data/x", "1")).path == f"{env.working_dir}/data/x"
+            assert await store.read_file("x") == b"1"
+            with pytest.raises(PathOutsideRoot, match="mounted there"):
+                await env.execute("pwd", cwd="data")
+        async with StagedEnvironment(MemoryEnvironment(), Asked(tmp_path / "machine")) as env:
+            await env.write_file("a", "x")
+            place = (await env.execute("pwd")).stdout.strip()
+            assert (str(env.working_dir), await env.read_file(f"{place}/a")) == (place, b"x")
+
+    asyncio.run(main())
+
+
 def test_mount_points_must_not_cover_each_other():
-    """One below another, or over the working directory, is refused at construction."""
-    for points in ({"a": MemoryEnvironment(), "a/b": MemoryEnvironment()}, {"/": MemoryEnvironment()}):
+    """One below another, one twice, or one over the working directory, is refused at construction."""
+    one, two = MemoryEnvironment(), MemoryEnvironment()
+    for points in ({"a": one, "a/b": two}, {"a": one, "/a": two}, {"/": one}):
         with pytest.raises(ConfigError):
             MountsEnvironment(MemoryEnvironment(), points)
 

@@ -101,7 +101,6 @@ def test_slow_producer_is_no_stall(provider):
 
 def test_stopped_sandbox_is_woken_by_recreate(provider):
     """With `recreate`, a sandbox that was only stopped is used again, with its files."""
-    from stead_daytona import DaytonaEnvironment
 
     async def use() -> None:
         events = []
@@ -112,10 +111,8 @@ def test_stopped_sandbox_is_woken_by_recreate(provider):
                 await other.execute("true")
             with pytest.raises(EnvironmentLost):
                 await env.read_file("a")
-            # A sandbox of Daytona that is to be killed is deleted when it stops; of E2B it is paused.
-            expected = isinstance(env, DaytonaEnvironment)
-            assert (await env.stat(".")).kind == "directory"
-            assert (events[0].created != events[0].lost) is expected
+            assert await env.read_file("a") == b"kept"
+            assert events[0].created == events[0].lost
 
     run(use())
 
@@ -134,5 +131,20 @@ def test_without_the_bare_download(provider_of, monkeypatch):
             await env.write_file("f", b"x" * 100_000 + b"\r\n--DAYTONA-FILE-BOUNDARY--\r\n" + b"y" * (9 * _MIB))
             with pytest.raises((StreamInterrupted, Unavailable)):
                 await env.read_file("f")
+
+    run(use())
+
+
+def test_attached_to_be_paused(provider):
+    """Pausing a sandbox that was made to be killed keeps it, with its files."""
+
+    async def use() -> None:
+        owner = provider.environment()
+        await owner.write_file("a", "kept")
+        async with provider.environment(sandbox_id=owner.sandbox_id, on_close="pause") as other:
+            assert await other.read_file("a") == b"kept"
+        async with provider.environment(sandbox_id=owner.sandbox_id) as last:
+            assert await last.read_file("a") == b"kept"
+        await owner.close()
 
     run(use())

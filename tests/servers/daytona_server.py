@@ -42,6 +42,7 @@ class Api:
             web.post(one + "/start", self._guarded(self.start)),
             web.post(one + "/stop", self._guarded(self.stop)),
             web.post(one + "/autostop/{minutes}", self._guarded(self.autostop)),
+            web.post(one + "/autodelete/{minutes}", self._guarded(self.autodelete)),
             web.post(one + "/last-activity", self._guarded(self.activity)),
         ]
 
@@ -146,6 +147,11 @@ class Api:
         sandbox.extra["touched"]()
         return answer(request, self.host, self._told(request, sandbox))
 
+    async def autodelete(self, request: web.Request) -> web.StreamResponse:
+        sandbox = self._find(request)
+        sandbox.extra["ephemeral"] = float(request.match_info["minutes"]) == 0
+        return answer(request, self.host, self._told(request, sandbox))
+
     async def activity(self, request: web.Request) -> web.StreamResponse:
         self._find(request).extra["touched"]()
         return web.Response(status=201)
@@ -177,6 +183,7 @@ class Api:
             "disk": 3,
             "state": {"running": "started"}.get(sandbox.state, sandbox.state),
             "autoStopInterval": sandbox.extra["autostop"],
+            "autoDeleteInterval": 0 if sandbox.extra["ephemeral"] else -1,
             "createdAt": started,
             "toolboxProxyUrl": f"{prefix(request)}/toolbox",
         }

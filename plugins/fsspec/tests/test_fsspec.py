@@ -11,7 +11,16 @@ from contextlib import aclosing
 import pytest
 
 import stead
-from stead.errors import AccessDenied, ConfigError, FileMissing, IsADirectory, SteadError, Unavailable, Unsupported
+from stead.errors import (
+    AccessDenied,
+    ConfigError,
+    EnvironmentClosed,
+    FileMissing,
+    IsADirectory,
+    SteadError,
+    Unavailable,
+    Unsupported,
+)
 from stead_fsspec import FsspecEnvironment
 from stead_fsspec.errors import Throttled, translated
 
@@ -142,6 +151,51 @@ def test_failed_write_leaves_the_old_and_no_spool(tmp_path, monkeypatch):
 
     run(FsspecEnvironment("file", str(tmp_path / "root")), use)
     assert list(spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("also_cancelled", [False, True])
+def test_closing_ends_a_write(tmp_path, monkeypatch, also_cancelled):
+    """A write under way is EnvironmentClosed and leaves no spool; one that was cancelled itself stays cancelled."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    later = []
+
+    async def write(env, sent):
+        async def endless():
+            yield bytes(12 << 20)
+            sent.set()
+            await asyncio.Event().wait()
+
+        try:
+            await env.write_file("a", endless())
+        finally:
+            later.append(asyncio.current_task().cancelling())
+
+    async def main():
+        sent = asyncio.Event()
+        env = FsspecEnvironment("memory", f"/{uuid.uuid4()}")
+        task = asyncio.create_task(write(env, sent))
+        await sent.wait()
+        closing = asyncio.create_task(env.close())
+        if also_cancelled:
+            await asyncio.sleep(0)
+            task.cancel()
+        await closing
+        with pytest.raises(asyncio.CancelledError if also_cancelled else EnvironmentClosed):
+            await task
+
+    asyncio.run(main())
+    assert (later, list(tmp_path.iterdir())) == ([int(also_cancelled)], [])
+
+
+def test_versions_are_the_same_however_they_are_asked_for():
+    """`list_files`, `stat` and `write_file` give an unchanged file one version."""
+
+    async def use(env):
+        written = await env.write_file("a", "x")
+        async with aclosing(env.list_files(".")) as entries:
+            return {written.version, (await env.stat("a")).version, *[entry.version async for entry in entries]}
+
+    assert len(run(FsspecEnvironment("memory", f"/{uuid.uuid4()}"), use)) == 1
 
 
 def test_cancelled_call_waits_for_its_thread():

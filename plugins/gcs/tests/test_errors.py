@@ -170,6 +170,9 @@ def test_conditions(place):
             ("a", "0"),
             ("nothing", "0"),
             ("a", "x"),
+            ("a", "٣"),
+            ("a", "9" * 23),
+            ("a", str(1 << 63)),
         ):
             with pytest.raises(FileChanged):
                 await env.write_file(path, "y", if_version=version)

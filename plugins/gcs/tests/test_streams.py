@@ -9,8 +9,9 @@ from gcs_support import collect, is_media, refusal, run, source
 from servers.fault_proxy import answer
 
 from stead.conformance.peak import Peak
-from stead.errors import FileChanged, FileExists, StreamInterrupted, Unavailable
+from stead.errors import EnvironmentClosed, FileChanged, FileExists, StreamInterrupted, Unavailable
 from stead_fsspec.errors import ChecksumMismatch
+from stead_gcs import GcsEnvironment
 
 _MIB = 1 << 20
 
@@ -211,6 +212,23 @@ def test_unfinished_upload_is_ended(near, proxy, how):
         assert await env.read_file("a") == b"old"
 
     run(near, use)
+
+
+def test_closed_while_writing_ends_the_upload(near, proxy):
+    """A write that is under way when the environment closes is EnvironmentClosed, and its session is ended."""
+
+    async def main():
+        env = GcsEnvironment(**near)
+        await env.start()
+        task = asyncio.create_task(env.write_file("a", source(500)))
+        while not any(map(is_chunk, proxy.requests)):
+            await asyncio.sleep(0.01)
+        await env.close()
+        with pytest.raises(EnvironmentClosed):
+            await task
+        assert proxy.requests[-1].method == "DELETE"
+
+    asyncio.run(main())
 
 
 def test_lost_answer_of_a_create(near, proxy):

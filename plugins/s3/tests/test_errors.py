@@ -6,7 +6,7 @@ import time
 
 import pytest
 from botocore.exceptions import ClientError
-from s3_support import BOTH, collect, is_media, refusal, run
+from s3_support import BOTH, collect, is_media, refusal, run, source
 from servers.process import free_port
 
 from stead.errors import (
@@ -207,9 +207,11 @@ def test_if_version_failed(place):
 
     async def use(env):
         await env.write_file("a", "x")
-        for path in ("a", "nothing"):
+        for path, version in (("a", "0" * 32), ("nothing", "0" * 32), ("a", "a\nb"), ("a", "\ud800"), ("a", "é")):
             with pytest.raises(FileChanged):
-                await env.write_file(path, "y", if_version="0" * 32)
+                await env.write_file(path, "y", if_version=version)
+        with pytest.raises(FileChanged):
+            await env.write_file("a", source(6), if_version="a\r\nb")
         assert await env.read_file("a") == b"x"
         with pytest.raises(FileMissing):
             await env.stat("nothing")

@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 from s3_support import BOTH, refusal, run, source
 
-from stead.errors import AccessDenied, FileExists, FileMissing, SteadError, Unavailable, Unsupported
+from stead.errors import AccessDenied, EnvironmentClosed, FileExists, FileMissing, SteadError, Unavailable, Unsupported
+from stead_s3 import S3Environment
 from stead_s3.sums import combined
 
 _MIB = 1 << 20
@@ -64,6 +65,31 @@ def test_cancelled_twice_leaves_no_part(near, proxy, door):
                 await task
 
     run(near, use)
+    assert door.unfinished("d") == []
+
+
+@BOTH
+def test_closed_while_writing_leaves_no_part(near, door):
+    """A write that is under way when the environment closes is EnvironmentClosed, and its parts are removed."""
+
+    async def main():
+        env = S3Environment(**near)
+        sent = asyncio.Event()
+
+        async def endless():
+            async for piece in source(15):
+                yield piece
+            sent.set()
+            await asyncio.Event().wait()
+
+        await env.write_file("d/a", "old")
+        task = asyncio.create_task(env.write_file("d/a", endless()))
+        await sent.wait()
+        await env.close()
+        with pytest.raises(EnvironmentClosed):
+            await task
+
+    asyncio.run(main())
     assert door.unfinished("d") == []
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ __all__ = [
     "ConfigOption",
     "EnvOption",
     "JsonOption",
+    "age_of",
     "fits_stdout",
     "json_text",
     "open_named",
@@ -24,6 +25,8 @@ __all__ = [
     "print_json",
     "printable",
 ]
+
+_LONGEST_AGE = 1_000 * 365 * 86_400
 
 EnvOption = Annotated[
     str | None,
@@ -62,6 +65,17 @@ def _locate(settings: Config, env: str | None) -> Located:
         load_backend("local")
         return Located("backend", "local")
     return settings.locate(env)
+
+
+def age_of(seconds: int, text: str, option: str) -> timedelta:
+    """An age that can be taken from the present.
+
+    Raises:
+        typer.BadParameter: It is longer than a thousand years.
+    """
+    if seconds > _LONGEST_AGE:
+        raise typer.BadParameter(f"{text[:40]!r} is longer than 1000 years", param_hint=option)
+    return timedelta(seconds=seconds)
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -82,7 +82,7 @@ async def examine(name: str | None, config: Path | None) -> list[Finding]:
         try:
             await _tried(environment, findings)
         finally:
-            await environment.close()
+            await _closed(environment, findings)
     by_check = {item.check: item for item in findings}
     missing = {check: Finding(check, "-", "not tried") for check in _CHECKS}
     return list((missing | by_check).values())
@@ -98,6 +98,8 @@ def _made(name: str | None, config: Path | None, findings: list[Finding]) -> Env
         findings[:] = [Finding("installed", "FAIL", error.message)]
     except ConfigError as error:
         findings.append(Finding("options", "FAIL", error.message))
+    except Exception as error:  # noqa: BLE001 - as in `_checked`
+        findings.append(Finding("options", "FAIL", _foreign(error)))
     else:
         findings.append(Finding("options", "ok", f"{made!r}"))
         return made
@@ -123,24 +125,42 @@ async def _started(environment: Environment, findings: list[Finding]) -> bool:
         findings.append(Finding("reachable", "FAIL", f"it did not start within {_CALL_SECONDS:g} seconds"))
     except SteadError as error:
         findings.append(Finding("reachable", "FAIL", error.message))
+    except Exception as error:  # noqa: BLE001 - as in `_checked`
+        findings.append(Finding("reachable", "FAIL", _foreign(error)))
     else:
         findings.append(Finding("reachable", "ok", "it answers"))
         findings.append(Finding("credentials", "ok", "accepted, or not needed"))
         return True
-    await environment.close()
+    await _closed(environment, findings)
     return False
+
+
+async def _closed(environment: Environment, findings: list[Finding]) -> None:
+    try:
+        await environment.close()
+    except Exception as error:  # noqa: BLE001 - as in `_checked`
+        findings.append(Finding("close", "FAIL", f"{type(error).__name__}: {error}"))
 
 
 async def _tried(environment: Environment, findings: list[Finding]) -> None:
     path = f"{environment.state_dir}/doctor-{secrets.token_hex(4)}"
+    written = await _checked("write", _write(environment, path))
+    if written.state == "FAIL" and _declares_no_change(environment):
+        written = replace(written, state="no", text="it declares nothing that changes files, and refuses a write")
+    findings.append(written)
     try:
         for check, try_it in _CHECKS.items():
-            if try_it is not None:
+            if try_it is not None and (written.state == "ok" or check in _WITHOUT_A_FILE):
                 findings.append(await _checked(check, try_it(environment, path)))
     finally:
         if findings[-1].check != "delete" or findings[-1].state != "ok":
-            with suppress(SteadError):
+            with suppress(Exception):  # an environment that is being tried may raise anything, and it was told already
                 await environment.delete_file(path)
+
+
+def _declares_no_change(environment: Environment) -> bool:
+    can = environment.capabilities
+    return not (can.execute or can.delete_file or can.create_only or can.conditional_write or can.atomic_write)
 
 
 async def _checked(check: str, trying: Awaitable[str]) -> Finding:
@@ -155,6 +175,12 @@ async def _checked(check: str, trying: Awaitable[str]) -> Finding:
         return Finding(check, "FAIL", f"no answer within {_CALL_SECONDS:g} seconds")
     except (_Wrong, SteadError) as error:
         return Finding(check, "FAIL", f"{error}")
+    except Exception as error:  # noqa: BLE001 - an environment that is being tried may raise anything: that is a finding
+        return Finding(check, "FAIL", _foreign(error))
+
+
+def _foreign(error: Exception) -> str:
+    return f"it raised {type(error).__name__}, which is no error of stead's: {error}"
 
 
 async def _write(env: Environment, path: str) -> str:
@@ -237,7 +263,7 @@ _CHECKS: dict[str, Callable[[Environment, str], Awaitable[str]] | None] = {
     "options": None,
     "reachable": None,
     "credentials": None,
-    "write": _write,
+    "write": None,
     "clock": _clock,
     "read": _read,
     "stream": _stream,
@@ -248,3 +274,6 @@ _CHECKS: dict[str, Callable[[Environment, str], Awaitable[str]] | None] = {
     "delete": _delete,
 }
 """What is looked at, in this order. What has no function of its own is found out on the way to the first that has."""
+
+_WITHOUT_A_FILE = frozenset({"execute"})
+"""What is also tried if no file could be written."""

@@ -3,14 +3,13 @@
 import re
 import sys
 from collections.abc import Callable, Coroutine
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from stead import sync
-from stead.cli.common import ConfigOption, EnvOption, JsonOption, open_named, plain, print_json, printable
+from stead.cli.common import ConfigOption, EnvOption, JsonOption, age_of, open_named, plain, print_json, printable
 from stead.config import load_config
 from stead.config.reducing import ReducerSection
 from stead.reducer import OffloadRecord, Offloads
@@ -79,7 +78,7 @@ def gc(
     Notices that name a removed offload lead nowhere. Content that a killed process left without a record goes too, once
     it is a day old.
     """
-    limit = None if age is None else timedelta(seconds=_number(age, AGES, "--age", "30d or 12h"))
+    limit = None if age is None else age_of(_number(age, AGES, "--age", "30d or 12h"), age, "--age")
     most = None if quota is None else _number(quota, SIZES, "--quota", "500MB or 2GB")
     removed = _with_offloads(lambda offloads: offloads.expire(age=limit, quota=most), (session, root, env, config))
     if json:
@@ -111,8 +110,8 @@ def _line(record: OffloadRecord) -> str:
 
 
 def _number(text: str, units: dict[str, int], option: str, example: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([A-Za-z]*)", text)
+    match = re.fullmatch(r"(\d{1,20})\s*([A-Za-z]*)", text)
     unit = None if match is None else next((u for u in units if u.lower() == match[2].lower()), None)
     if match is None or unit is None:
-        raise typer.BadParameter(f"{text!r} is not valid; write {example}", param_hint=option)
+        raise typer.BadParameter(f"{text[:40]!r} is not valid; write {example}", param_hint=option)
     return int(match[1]) * units[unit]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from stead.cli.common import ConfigOption, JsonOption, plain, print_json, printable
+from stead.cli.common import ConfigOption, JsonOption, age_of, plain, print_json, printable
 from stead.cli.offloads import AGES
 from stead.config import load_config
 from stead.errors import ConfigError
@@ -92,7 +92,7 @@ def _line(info: SandboxInfo) -> str:
 
 
 def _age(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d+)([smhdw])", text)
+    match = re.fullmatch(r"(\d{1,20})([smhdw])", text)
     if match is None:
-        raise typer.BadParameter(f"{text!r} is not valid; write 12h, 90m or 2d", param_hint="--older-than")
-    return timedelta(seconds=int(match[1]) * AGES[match[2]])
+        raise typer.BadParameter(f"{text[:40]!r} is not valid; write 12h, 90m or 2d", param_hint="--older-than")
+    return age_of(int(match[1]) * AGES[match[2]], text, "--older-than")

@@ -4,7 +4,8 @@ from stead.wrappers.base import Wrapper
 from stead.wrappers.mounts import MountsEnvironment
 from stead.wrappers.read_only import ReadOnlyEnvironment
 from stead.wrappers.scoped import ScopedEnvironment
-from stead.wrappers.staged import Conflict, StagedEnvironment, SyncReport
+from stead.wrappers.staged import StagedEnvironment
+from stead.wrappers.sync_report import Conflict, SyncFailure, SyncReport
 
 __all__ = [
     "Conflict",
@@ -12,6 +13,7 @@ __all__ = [
     "ReadOnlyEnvironment",
     "ScopedEnvironment",
     "StagedEnvironment",
+    "SyncFailure",
     "SyncReport",
     "Wrapper",
 ]

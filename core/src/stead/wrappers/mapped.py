@@ -1,5 +1,6 @@
 """Files of one namespace seen in another: paths go in, paths and errors come back."""
 
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
@@ -20,14 +21,27 @@ def moved(info: FileInfo, inner: PurePosixPath, outer: PurePosixPath) -> FileInf
 
 
 @contextmanager
-def speaking_of(path: object, inner: str) -> Iterator[None]:
-    """Lets errors name the path that the caller gave, not the one that it was passed on as."""
+def speaking_of(path: object, inner: str, base: PurePosixPath, root: PurePosixPath) -> Iterator[None]:
+    """Lets errors name the path that the caller gave, not the one that it was passed on as, nor another of the inside.
+
+    Args:
+        path: As the caller gave it.
+        inner: As it was passed on.
+        base: The inner path of what the caller sees.
+        root: Where the caller sees it.
+    """
     try:
         yield
     except SteadError as error:
         outer = str(path)
+
+        def seen(match: re.Match[str]) -> str:
+            if match[1] is None or not PurePosixPath(match[1]).is_relative_to(base):
+                return repr(outer) if match[0] == repr(inner) else match[0]
+            return f"'{root / PurePosixPath(match[1]).relative_to(base)}'"
+
         error.path = outer
-        error.message = error.message.replace(repr(inner), repr(outer))
+        error.message = re.sub(f"{re.escape(repr(inner))}|'(/[^']*)'", seen, error.message)
         error.args = (error.message,)
         raise
 
@@ -45,15 +59,17 @@ class Mapped(Wrapper):
         return self._root
 
     async def read_file(self, path: PathLike) -> bytes:
+        await self._ready()  # first: where paths lead may be known only then
         inner = self._inner(path)
-        with speaking_of(path, inner):
+        with speaking_of(path, inner, self._base, self._root):
             return await super().read_file(inner)
 
     async def read_file_stream(
         self, path: PathLike, *, offset: int = 0, length: int | None = None
     ) -> AsyncGenerator[bytes, None]:
+        await self._ready()
         inner = self._inner(path)
-        with speaking_of(path, inner):
+        with speaking_of(path, inner, self._base, self._root):
             async with aclosing(super().read_file_stream(inner, offset=offset, length=length)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -61,15 +77,17 @@ class Mapped(Wrapper):
     async def write_file(
         self, path: PathLike, content: Content, *, if_absent: bool = False, if_version: str | None = None
     ) -> FileInfo:
+        await self._ready()
         inner = self._inner(path)
-        with speaking_of(path, inner):
+        with speaking_of(path, inner, self._base, self._root):
             info = await super().write_file(inner, content, if_absent=if_absent, if_version=if_version)
         return self._outer(info)
 
     async def stat(self, path: PathLike) -> FileInfo:
+        await self._ready()
         inner = self._inner(path)
         try:
-            with speaking_of(path, inner):
+            with speaking_of(path, inner, self._base, self._root):
                 return self._outer(await super().stat(inner))
         except FileMissing:
             if not self._is_root(inner):
@@ -77,9 +95,10 @@ class Mapped(Wrapper):
             return FileInfo(path=str(self._root), kind="directory")  # the root is there, also while it is empty
 
     async def list_files(self, path: PathLike = ".", *, recursive: bool = False) -> AsyncGenerator[FileInfo, None]:
+        await self._ready()
         inner = self._inner(path)
         try:
-            with speaking_of(path, inner):
+            with speaking_of(path, inner, self._base, self._root):
                 async with aclosing(super().list_files(inner, recursive=recursive)) as entries:
                     async for entry in entries:
                         yield self._outer(entry)
@@ -88,13 +107,15 @@ class Mapped(Wrapper):
                 raise
 
     async def delete_file(self, path: PathLike) -> None:
+        await self._ready()
         inner = self._inner(path)
-        with speaking_of(path, inner):
+        with speaking_of(path, inner, self._base, self._root):
             await super().delete_file(inner)
 
     async def read_lines(self, path: PathLike, window: LineRange) -> LineWindow:
+        await self._ready()
         inner = self._inner(path)
-        with speaking_of(path, inner):
+        with speaking_of(path, inner, self._base, self._root):
             return await super().read_lines(inner, window)
 
     def _inner(self, path: PathLike) -> str:

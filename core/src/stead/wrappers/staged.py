@@ -1,60 +1,32 @@
 """An object store with a machine: files live in the store, commands run on the machine, and each sees the other's work."""
 
 import asyncio
-import logging
+import hashlib
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from stead.environment import Environment, PathLike
-from stead.errors import ConfigError, FileChanged, FileExists, FileMissing
+from stead.errors import (
+    ConfigError,
+    EnvironmentClosed,
+    FileChanged,
+    FileExists,
+    FileMissing,
+    IsADirectory,
+    NotADirectory,
+    SteadError,
+)
 from stead.results import ExecutionResult, FileInfo, OutputChunk
 from stead.wrappers.mapped import Mapped
+from stead.wrappers.sync_report import Conflict, Moves, SyncReport, Unsettled, log_troubles
 
-__all__ = ["Conflict", "StagedEnvironment", "SyncReport"]
+__all__ = ["StagedEnvironment"]
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """A file that a command changed while somebody else changed it in the store. Nothing of either is lost."""
-
-    path: str
-    """The file; in the store it holds the other's content."""
-    kept_as: str | None
-    """Where the command's content was written in the store; None if the command had deleted the file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReport:
-    """What one command moved between store and machine. Paths are those of the environment."""
-
-    staged: tuple[str, ...] = ()
-    """Written to the machine before the command."""
-    written: tuple[str, ...] = ()
-    """Written back to the store after it."""
-    deleted: tuple[str, ...] = ()
-    """Deleted in the store, since the command had deleted them."""
-    conflicts: tuple[Conflict, ...] = ()
-
-
-@dataclass(slots=True)
-class _Moves:
-    staged: list[str] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    conflicts: list[Conflict] = field(default_factory=list)
-
-    def report(self) -> SyncReport:
-        return SyncReport(
-            staged=tuple(self.staged),
-            written=tuple(self.written),
-            deleted=tuple(self.deleted),
-            conflicts=tuple(self.conflicts),
-        )
+_TRIES = 3
+_REMOVE_EMPTY = 'find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || :'
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +34,17 @@ class _Pair:
     """One file as it was when both sides were last equal."""
 
     store: str | None
+    """None: the machine has another content, which is kept elsewhere in the store and may be overwritten."""
     machine: str | None
 
 
 class StagedEnvironment(Mapped):
     """Files live in `store`; a command runs on `machine`, between bringing changes there and bringing changes back.
 
-    A write back is conditional on the version that was staged: if somebody else wrote the file meanwhile, their content
-    stays and the command's is kept beside it, as `NAME.conflict-ID`. One sync runs at a time; commands run in parallel,
-    and what two of them do to one file on the machine is between them, as on any machine.
+    A write is conditional on the version that was last carried over: if a file was changed on the machine and somebody
+    else wrote it in the store meanwhile, their content stays and the machine's is kept beside it in the store, as
+    `NAME.conflict-ID`. A file that one side refuses is left and reported; the others are moved. One sync runs at a time;
+    commands run in parallel, and what two of them do to one file on the machine is between them, as on any machine.
 
     Paths are those of the machine, so that what `pwd` prints can be used; `root` of the machine is the root of the store.
     """
@@ -91,8 +65,8 @@ class StagedEnvironment(Mapped):
             machine: Needs `execute`, `stat`, `list_files` and `delete_file`. Its working directory belongs to this
                 environment.
             wanted: Which files of the store are staged, by their path below the root; None is all.
-            on_sync: Called after each command with what was moved, conflicts included. None logs each conflict as a
-                warning.
+            on_sync: Called after each command with what was moved, conflicts and failures included. None logs these two
+                as warnings.
             owns: Whether `close()` closes both.
 
         Raises:
@@ -103,7 +77,7 @@ class StagedEnvironment(Mapped):
         super().__init__(store, base=store.working_dir, root=machine.working_dir, owns=owns)
         self.machine = machine
         self._wanted = wanted
-        self._on_sync = on_sync or _warn_of_conflicts
+        self._on_sync = on_sync or log_troubles
         self._known: dict[str, _Pair] = {}
         self._syncing = asyncio.Lock()
         self.capabilities = replace(
@@ -116,6 +90,8 @@ class StagedEnvironment(Mapped):
     async def _start(self) -> None:
         await self.inner.start()
         await self.machine.start()
+        # A sandbox tells where it starts commands only now.
+        self._base, self._root = self.inner.working_dir, self.machine.working_dir
 
     async def _close(self) -> None:
         if self.owns:
@@ -175,101 +151,196 @@ class StagedEnvironment(Mapped):
 
     # ---- store to machine ------------------------------------------------------------------------------------------
 
-    async def _stage_in(self) -> _Moves:
-        moves = _Moves()
-        async with self._syncing:
-            inside = await _files_of(self.inner)
-            for name, info in inside.items():
-                known = self._known.get(name)
-                if (self._wanted is None or self._wanted(name)) and (known is None or known.store != info.version):
-                    await self._stage_file(name, moves)
-            for name in [name for name, pair in self._known.items() if pair.store is not None and name not in inside]:
-                await self._unstage_file(name)
+    async def _stage_in(self) -> Moves:
+        moves = Moves()
+        try:
+            async with self._syncing:
+                inside = await _files_of(self.inner)
+                # What is gone first: a file may have become the folder of another, or the reverse.
+                for name in [name for name in self._known if name not in inside]:
+                    with moves.apart(name):
+                        await self._unstage_file(name)
+                for name, info in inside.items():
+                    known = self._known.get(name)
+                    if (self._wanted is None or self._wanted(name)) and (known is None or known.store != info.version):
+                        with moves.apart(name):
+                            await self._stage_file(name, moves)
+        except BaseException:
+            self._on_sync(moves.report())  # no command follows that would tell
+            raise
         return moves
 
-    async def _stage_file(self, name: str, moves: _Moves) -> None:
+    async def _stage_file(self, name: str, moves: Moves) -> None:
         source = self._in_store(name)
-        self._known.pop(name, None)
-        try:
-            before = await self.inner.stat(source)
-            async with aclosing(self.inner.read_file_stream(source)) as chunks:
-                there = await self.machine.write_file(name, chunks)
-            after = await self.inner.stat(source)
-        except (FileMissing, FileChanged):
-            return  # gone, or being written: the next command gets it
-        # A version that is not the one read would let a write back overwrite what was never staged.
-        if before.version == after.version:
-            self._known[name] = _Pair(after.version, there.version)
-            moves.staged.append(name)
+        for attempt in range(1, _TRIES + 1):
+            known = self._known.get(name)
+            try:
+                before = await self.inner.stat(source)
+                if known is not None and known.store == before.version:
+                    return
+                there = await self._replace_on_machine(source, name, known)
+                self._known[name] = _Pair(None, there.version)
+                after = await self.inner.stat(source)
+            except FileMissing:
+                return  # gone since it was listed
+            except (FileExists, FileChanged, IsADirectory):
+                if attempt == _TRIES:
+                    raise
+                await self._keep(name, moves)
+                continue
+            # A version that is not the one read would let a write back overwrite what was never staged.
+            if before.version == after.version:
+                self._known[name] = _Pair(after.version, there.version)
+                moves.staged.append(name)
+            return
+
+    async def _replace_on_machine(self, source: str, name: str, known: _Pair | None) -> FileInfo:
+        """Writes a file to the machine, unless what is there now was never brought back."""
+        version = None if known is None else known.machine
+        can = self.machine.capabilities
+        async with aclosing(_content(self.inner, source)) as chunks:
+            if can.create_only and can.conditional_write:
+                return await self.machine.write_file(name, chunks, if_absent=version is None, if_version=version)
+            try:
+                found = (await self.machine.stat(name)).version or ""
+            except FileMissing:
+                found = None
+            if found != version:
+                raise FileChanged(f"{name!r} was changed on the machine")
+            return await self.machine.write_file(name, chunks)
 
     async def _unstage_file(self, name: str) -> None:
-        pair = self._known.pop(name)
         try:
-            if (await self.machine.stat(name)).version == pair.machine:
+            if (await self.machine.stat(name)).version == self._known[name].machine:
                 await self.machine.delete_file(name)
-        except FileMissing:
-            return
+        except (FileMissing, NotADirectory, IsADirectory):
+            pass
+        del self._known[name]
 
     # ---- machine to store ------------------------------------------------------------------------------------------
 
-    async def _bring_back(self, moves: _Moves) -> None:
-        async with self._syncing:
-            there = await _files_of(self.machine)
-            for name, info in there.items():
-                known = self._known.get(name)
-                if known is None or known.machine != info.version:
-                    await self._write_back(name, info, known, moves)
-            for name in [name for name in self._known if name not in there]:
-                await self._delete_back(name, self._known.pop(name), moves)
-        self._on_sync(moves.report())
-
-    async def _write_back(self, name: str, info: FileInfo, known: _Pair | None, moves: _Moves) -> None:
-        version = None if known is None else known.store
+    async def _bring_back(self, moves: Moves) -> None:
         try:
-            written = await self._copy_back(name, name, version)
-        except (FileChanged, FileExists):
-            kept = f"{name}.conflict-{secrets.token_hex(4)}"
-            await self._copy_back(name, kept, None)
-            moves.conflicts.append(Conflict(path=name, kept_as=kept))
-            self._known.pop(name, None)  # the next command gets the other's content
+            async with self._syncing:
+                there = await _files_of(self.machine)
+                for name in [name for name in self._known if name not in there]:
+                    with moves.apart(name):
+                        await self._delete_back(name, moves)
+                for name, info in there.items():
+                    known = self._known.get(name)
+                    if known is None or known.machine != info.version:
+                        with moves.apart(name):
+                            await self._write_back(name, info, known, moves)
+        finally:
+            self._on_sync(moves.report())
+
+    async def _write_back(self, name: str, info: FileInfo, known: _Pair | None, moves: Moves) -> None:
+        try:
+            written = await self._copy_back(name, name, None if known is None else known.store)
+        except (FileChanged, FileExists, IsADirectory, NotADirectory):
+            await self._keep(name, moves)  # the next command gets the other's content
             return
-        except FileMissing:
-            return  # deleted on the machine since it was listed, by what still runs there
         moves.written.append(name)
         self._known[name] = _Pair(written.version, info.version)
 
     async def _copy_back(self, name: str, target: str, version: str | None) -> FileInfo:
-        async with aclosing(self.machine.read_file_stream(name)) as chunks:
+        async with aclosing(_content(self.machine, name)) as chunks:
             return await self.inner.write_file(
                 self._in_store(target), chunks, if_absent=version is None, if_version=version
             )
 
-    async def _delete_back(self, name: str, pair: _Pair, moves: _Moves) -> None:
+    async def _delete_back(self, name: str, moves: Moves) -> None:
         try:
             info = await self.inner.stat(self._in_store(name))
-        except FileMissing:
-            return
-        if info.version != pair.store:
-            moves.conflicts.append(Conflict(path=name, kept_as=None))
-            return
-        await self.inner.delete_file(self._in_store(name))
-        moves.deleted.append(name)
+            if info.kind == "file" and info.version != self._known[name].store:
+                moves.conflicts.append(Conflict(path=name, kept_as=None))
+            elif info.kind == "file":
+                await self.inner.delete_file(self._in_store(name))
+                moves.deleted.append(name)
+        except (FileMissing, NotADirectory):
+            pass
+        del self._known[name]
 
     async def _with_spills(self, result: ExecutionResult) -> ExecutionResult:
         """Brings spilled output to the store, where the paths in the result are read."""
         for path in (result.stdout_path, result.stderr_path):
-            if path is not None:
+            if path is None:
+                continue
+            try:
                 await self._copy_back(path, str(PurePosixPath(path).relative_to(self.machine.working_dir)), None)
+            except EnvironmentClosed:
+                raise
+            except (SteadError, Unsettled) as error:
+                result = replace(
+                    result,
+                    stdout_path=None if path == result.stdout_path else result.stdout_path,
+                    stderr_path=None if path == result.stderr_path else result.stderr_path,
+                    spill_error=f"it was not brought to the store: {error}",
+                )
         return result
+
+    # ---- both changed ----------------------------------------------------------------------------------------------
+
+    async def _keep(self, name: str, moves: Moves) -> None:
+        """Sees to it that the machine's version of a file can be overwritten: keeps it beside the store's, if it differs."""
+        try:
+            there = await self.machine.stat(name)
+        except FileMissing:
+            self._known.pop(name, None)
+            moves.conflicts.append(Conflict(path=name, kept_as=None))
+            return
+        if there.kind == "directory":
+            self._known.pop(name, None)
+            path = str(self.machine.working_dir / name)
+            await self.machine.execute(["sh", "-c", _REMOVE_EMPTY, "sh", path])
+        elif (equal := await self._equal_in_store(name, there)) is not None:
+            self._known[name] = _Pair(equal.version, there.version)
+        else:
+            kept = await self._name_beside(name)
+            await self._copy_back(name, kept, None)
+            moves.conflicts.append(Conflict(path=name, kept_as=kept))
+            self._known[name] = _Pair(None, there.version)
+
+    async def _equal_in_store(self, name: str, there: FileInfo) -> FileInfo | None:
+        """The file in the store, if its content is that of the machine: as when both sides outlived an environment."""
+        source = self._in_store(name)
+        try:
+            info = await self.inner.stat(source)
+        except (FileMissing, NotADirectory):
+            return None
+        if info.kind != "file" or info.size != there.size:
+            return None
+        return info if await _digest(self.inner, source) == await _digest(self.machine, name) else None
+
+    async def _name_beside(self, name: str) -> str:
+        end = f".conflict-{secrets.token_hex(4)}"
+        for parent in reversed(PurePosixPath(name).parents[:-1]):
+            try:
+                if (await self.inner.stat(self._in_store(str(parent)))).kind == "file":
+                    return f"{parent}{end}/{PurePosixPath(name).relative_to(parent)}"
+            except FileMissing:
+                break
+        return f"{name}{end}"
 
     def _in_store(self, name: str) -> str:
         return str(self.inner.working_dir / name)
 
 
-def _warn_of_conflicts(report: SyncReport) -> None:
-    for conflict in report.conflicts:
-        kept = "(a deletion) was not done" if conflict.kept_as is None else f"is kept as {conflict.kept_as!r}"
-        _log.warning("%r was changed in the store while a command ran; the command's own %s", conflict.path, kept)
+async def _content(env: Environment, path: str) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(env.read_file_stream(path)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except (FileMissing, FileChanged) as error:
+        raise Unsettled from error
+
+
+async def _digest(env: Environment, path: str) -> bytes:
+    digest = hashlib.sha256()
+    async with aclosing(_content(env, path)) as chunks:
+        async for chunk in chunks:
+            digest.update(chunk)
+    return digest.digest()
 
 
 async def _files_of(env: Environment) -> dict[str, FileInfo]:

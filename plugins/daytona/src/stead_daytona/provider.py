@@ -44,6 +44,8 @@ class DaytonaProvider:
             warnings.simplefilter("ignore", DeprecationWarning)
             # No limit of connections: a question about a command holds one for as long as it waits.
             self._client = AsyncDaytona(DaytonaConfig(**api, connection_pool_maxsize=None))
+        # What is not to be killed must not be deleted when it stops either.
+        self._keeps = "auto_delete_interval" not in creation
         self._creation, self._start_timeout, self._request_timeout = creation, start_timeout, request_timeout
 
     async def create(self, labels: Mapping[str, str]) -> "_Sandbox":
@@ -66,6 +68,9 @@ class DaytonaProvider:
                 await found.wait_for_sandbox_start(timeout=self._start_timeout)
             elif state != "started":
                 await found.start(timeout=self._start_timeout)
+            if self._keeps and found.auto_delete_interval == 0:
+                # Made to be killed, by another environment: 0 is "as soon as it stops".
+                await found.set_auto_delete_interval(-1, request_timeout=self._request_timeout)
         return _Sandbox(found, self._request_timeout)
 
     async def find(self, labels: Mapping[str, str]) -> list[SandboxInfo]:

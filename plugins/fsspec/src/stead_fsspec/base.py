@@ -27,7 +27,7 @@ from stead_fsspec.lines import LineReader
 from stead_fsspec.places import Places
 from stead_fsspec.store import Condition, Entry, Found, Store
 from stead_fsspec.stream import ByteStream, ObjectStream, ParallelStream
-from stead_fsspec.writing import pieces_of, write_object
+from stead_fsspec.writing import Writes, pieces_of, write_object
 
 __all__ = ["MAX_KEY_BYTES", "StoreEnvironment", "normal_prefix"]
 
@@ -84,6 +84,7 @@ class StoreEnvironment(Environment):
         self._places = Places(store, self._prefix)
         self._lines = LineReader(store, self._prefix, self._key(state_dir)[len(self._prefix) :].strip("/"))
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
+        self._writes = Writes()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled or copied, since it holds connections and secrets")
@@ -105,6 +106,7 @@ class StoreEnvironment(Environment):
     async def _close(self) -> None:
         for stream in list(self._streams):
             await stream.close()
+        await self._writes.end()
         await self._store.close()
 
     # ---- reading ---------------------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class StoreEnvironment(Environment):
         async with held as data:
             key = self._key(path)
             await self._ready()
-            with self._telling("write_file", path):
+            with self._telling("write_file", path), self._writes.running():
                 condition = Condition(if_absent, if_version)
                 self._check_condition(condition)
                 await self._places.check_target(key, path, new=if_absent)

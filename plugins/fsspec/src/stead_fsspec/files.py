@@ -120,7 +120,8 @@ class FsspecStore(Store):
         time = next((info[name] for name in _TIMES if info.get(name) is not None), None)
         tag = next((info[name] for name in ("ETag", "etag", "generation") if info.get(name)), None)
         if tag is None and time is not None:
-            tag = f"{time}-{info['size']}-{info.get('ino', '')}"
+            # One filesystem may give the same time as a number here and as a date there.
+            tag = f"{_moment(time) or time}-{info['size']}-{info.get('ino', '')}"
         version = None if tag is None else hashlib.sha256(str(tag).encode()).hexdigest()[:32]
         return Found(key=key, size=int(info["size"]), version=version, modified=_moment(time))
 

@@ -1,20 +1,23 @@
 """Writing an object: in one request if it is small, else in parts, of which nothing is left if it fails."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from stead.adapt import content_bytes
+from stead.errors import EnvironmentClosed
 from stead_fsspec.store import Condition, Found, Store, Upload
 
-__all__ = ["Watcher", "pieces_of", "write_object"]
+__all__ = ["Watcher", "Writes", "pieces_of", "write_object"]
 
 T = TypeVar("T")
 
 _PARTS_OF_ONE_SIZE = 2_500
 """S3 takes 10,000 parts: after each such number their size doubles, which makes 190 GB of 5 MiB parts."""
+
+_LAST_SECONDS = 15.0
 
 
 class Watcher(Protocol):
@@ -29,6 +32,46 @@ class Watcher(Protocol):
 
     async def conclude(self) -> None:
         """Is told that all was seen, before the object appears."""
+
+
+class Writes:
+    """The writes that are under way, so that closing can end them while there still is a connection to clean up by."""
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Future[None], asyncio.Task[object]] = {}
+        self._cancelled: set[asyncio.Future[None]] = set()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """What this task does in it is cancelled by `end`.
+
+        Raises:
+            EnvironmentClosed: It was.
+        """
+        task, done = asyncio.current_task(), asyncio.get_running_loop().create_future()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        before = task.cancelling()
+        self._running[done] = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            # As `asyncio.timeout` does it: the caller's own cancellation stays one.
+            if done not in self._cancelled or task.cancelling() - 1 > before:
+                raise
+            raise EnvironmentClosed("the environment was closed while the file was written") from None
+        finally:
+            if done in self._cancelled:
+                task.uncancel()
+            del self._running[done]
+            done.set_result(None)
+
+    async def end(self) -> None:
+        """Cancels all, and waits until they have removed what they had begun, or for 15 seconds."""
+        self._cancelled |= self._running.keys()
+        for task in self._running.values():
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=_LAST_SECONDS)
 
 
 async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:

@@ -23,6 +23,8 @@ __all__ = ["MARK", "GcsStore", "found_of"]
 _READ = 1 << 20
 MARK = "stead-write"
 """The name of the metadata that tells one write from another."""
+_DIGITS = 19
+"""Of the largest generation: they are 64-bit numbers with a sign."""
 _FIELDS = "name,size,generation,updated,metadata"
 
 
@@ -218,7 +220,8 @@ def conditions(key: str, condition: Condition) -> dict[str, str]:
     if condition.version is None:
         return {}
     # 0 would mean "if there is none".
-    if not condition.version.isdecimal() or not int(condition.version):
+    version = condition.version
+    if not (version.isascii() and version.isdecimal() and len(version) <= _DIGITS and 0 < int(version) < 1 << 63):
         raise FileChanged(f"{key!r} is not version {condition.version!r}: a version here is a generation, a number")
     return {"ifGenerationMatch": condition.version}
 

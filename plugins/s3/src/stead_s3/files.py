@@ -117,11 +117,12 @@ class S3Store(ObjectStore):
         await self._probe.check(condition, "put")
         mark = secrets.token_hex(8)
         marked = {**notes, MARK: mark} if condition else dict(notes)
-        request = {"Key": key, "Body": data, "Metadata": marked, **conditions(condition)}
+        request = {"Key": key, "Body": data, "Metadata": marked, **conditions(key, condition)}
         writing = self.call("put_object", request, "writing")
         return await self.decided(key, condition, mark, writing, size=len(data))
 
     async def begin(self, key: str, condition: Condition, notes: Mapping[str, str]) -> Upload:
+        conditions(key, condition)  # before anything is sent
         await self._probe.check(condition, "parts")
         mark = secrets.token_hex(8)
         begun = {"Key": key, "Metadata": {**notes, MARK: mark}}
@@ -187,11 +188,19 @@ class S3Store(ObjectStore):
             raise _lost(key, condition, error) from error.__cause__
 
 
-def conditions(condition: Condition) -> dict[str, str]:
-    """The arguments of a request that say under which condition it may replace what is there."""
+def conditions(key: str, condition: Condition) -> dict[str, str]:
+    """The arguments of a request that say under which condition it may replace what is there.
+
+    Raises:
+        FileChanged: No object can have that version.
+    """
     if condition.absent:
         return {"IfNoneMatch": "*"}
-    return {} if condition.version is None else {"IfMatch": f'"{condition.version}"'}
+    if condition.version is None:
+        return {}
+    if not condition.version.isprintable():
+        raise FileChanged(f"{key!r} is not version {condition.version!r}: no header could hold it")
+    return {"IfMatch": f'"{condition.version}"'}
 
 
 def _lost(key: str, condition: Condition, error: SteadError) -> SteadError:

@@ -65,7 +65,12 @@ class S3Upload(Upload):
             whole, size = combined(whole, sum_, length), size + length
         with_sum = {"ChecksumCRC32": _encoded(whole), "ChecksumType": "FULL_OBJECT"} if self._summed else {}
         parts = [self._parts[number] for number in sorted(self._parts)]
-        request = {**self._upload, "MultipartUpload": {"Parts": parts}, **with_sum, **conditions(self._condition)}
+        request = {
+            **self._upload,
+            "MultipartUpload": {"Parts": parts},
+            **with_sum,
+            **conditions(self._key, self._condition),
+        }
         writing = self._store.call("complete_multipart_upload", request, "writing")
         return await self._store.decided(self._key, self._condition, self._mark, writing, size=size)
 
