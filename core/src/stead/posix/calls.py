@@ -108,7 +108,7 @@ class Caller:
         """
         for attempt in range(1, tries + 1):
             try:
-                return await self._once(name, variables, wait)
+                return await self._once(name, {**variables, "AGAIN": "1" if attempt > 1 else ""}, wait)
             except Unavailable as error:
                 if attempt == tries or not error.retryable:
                     raise

@@ -138,7 +138,8 @@ class Job:
             raise self._unanswered(error) from error
         if reply.status == "lost":
             raise EnvironmentLost(
-                "what ran the command was killed; the command may have run. The environment goes on",
+                "what ran the command is gone (killed, or the machine began anew); the command may have run. "
+                "The environment goes on",
                 backend=self._caller.backend,
                 operation="execute",
             )
