@@ -116,16 +116,24 @@ class PosixCommands:
             yield job
         finally:
             self._running.discard(job)
-            if job.ended:
+            if job.ended and not job.pursued:
                 job.forget()
-            elif not self._caller.closed:
+            elif not job.pursued and not self._caller.closed:
                 await _uninterrupted(self._pursue(job), _CANCEL_SECONDS)
 
     def _pursue(self, job: Job) -> asyncio.Task[Reply | None]:
         async def stop() -> Reply | None:
-            async with asyncio.timeout(_PURSUIT_SECONDS):
-                return await job.stop()
+            ended = False
+            try:
+                async with asyncio.timeout(_PURSUIT_SECONDS):
+                    reply = await job.stop()
+                ended = reply is not None and reply.status == "ended"
+                return reply
+            finally:
+                # Else its folder stays: by it a start that comes late knows that it must not run.
+                job.forget(folder=ended)
 
+        job.pursued = True
         task = asyncio.ensure_future(stop())
         self._pursuits.add(task)
         task.add_done_callback(self._let_go)

@@ -18,6 +18,7 @@ _PARTS = {
     "wait": ("common", "job", "wait"),
     "follow": ("common", "piece", "job", "follow"),
     "stop": ("common", "tree", "job", "stop"),
+    "clean": ("common", "clean"),
     "supervise": ("common", "tree", "supervise"),
 }
 
