@@ -17,7 +17,7 @@ from stead.posix.calls import Caller, Reply
 from stead.posix.command_result import to_result
 from stead.posix.files import PosixFiles
 from stead.posix.job import CommandOptions, Job, Overdue, Request
-from stead.posix.words import machine_words
+from stead.posix.words import LARGEST_NUMBER, machine_words
 from stead.results import ExecutionResult, OutputChunk
 
 __all__ = ["CommandOptions", "PosixCommands"]
@@ -58,7 +58,7 @@ class PosixCommands:
             reply: Reply | None
             try:
                 await job.start(0.0)
-                async with aclosing(job.follow(_WAIT)) as pieces:
+                async with _renewed(job), aclosing(job.follow(_WAIT)) as pieces:
                     async for out, err in pieces:
                         if out:
                             yield OutputChunk(stream="stdout", data=out)
@@ -104,7 +104,7 @@ class PosixCommands:
             cwd=base if cwd is None else str(PurePosixPath(base) / split_path(cwd).text),
             stdin=stdin_bytes(stdin),
             timeout=timeout_seconds(timeout),
-            limit=_output_limit(output_limit, self._options.output_limit),
+            limit=min(_output_limit(output_limit, self._options.output_limit), LARGEST_NUMBER),
         )
 
     @asynccontextmanager
@@ -176,6 +176,17 @@ class PosixCommands:
 
 
 _output_limit = output_limit  # the argument of the same name hides it
+
+
+@asynccontextmanager
+async def _renewed(job: Job) -> AsyncGenerator[None, None]:
+    """Has a command asked for while its caller takes its time between two pieces of output: the caller lives."""
+    task = asyncio.ensure_future(job.renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 async def _uninterrupted(task: asyncio.Task[Reply | None], limit: float) -> None:

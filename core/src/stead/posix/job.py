@@ -65,6 +65,7 @@ class Job:
         self._caller, self._files = caller, files
         self._request, self._options = request, options
         self._deadline: float | None = None
+        self._asked = 0.0
         self.id = secrets.token_hex(8)
         # A limit that no other command has, and no system sets.
         self._mark = str(10**14 + secrets.randbelow(10**14))
@@ -118,6 +119,18 @@ class Job:
                 return
             out, err = out + int(out_size), err + int(err_size)
 
+    async def renew(self) -> None:
+        """Asks for the command whenever nobody else has for a third of its lease, until it ends. What fails is not told."""
+        loop, pause = asyncio.get_running_loop(), self._options.lease / 3
+        status = "running"
+        with contextlib.suppress(SteadError, Overdue):
+            while status == "running":
+                await asyncio.sleep(max(0.0, self._asked + pause - loop.time()))
+                if loop.time() < self._asked + pause:
+                    continue
+                with contextlib.suppress(Unavailable):
+                    status = (await self._ask("wait", {"LIMIT": "0"}, 0.0)).status
+
     async def stop(self) -> Reply | None:
         """Ends it and all that it started; returns how it ended, where that can be told."""
         asked = {"JOB": self.id, "MARK": self._mark, "LIMIT": str(self._request.limit), "WAIT": "0"}
@@ -132,6 +145,7 @@ class Job:
     async def _ask(self, name: str, more: Mapping[str, str], wait: float) -> Reply:
         asked = {"JOB": self.id, "MARK": self._mark, "LIMIT": str(self._request.limit), **more}
         asked["WAIT"] = str(round(wait * 1000))
+        self._asked = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(None if self._deadline is None else self._deadline + _LATE):
                 reply = await self._caller.call(name, asked, wait=wait)
