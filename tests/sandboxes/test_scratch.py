@@ -116,3 +116,65 @@ def test_input_that_is_gone(tmp_path):
         await asyncio.to_thread(nobody_left_in, tmp_path)
 
     asyncio.run(use())
+
+
+def test_nothing_is_left_at_close(tmp_path):
+    """After `close()` nothing of ours is on the machine: no job, no input, no answer that came inline or was lost."""
+
+    async def use() -> None:
+        async with LocalPosix(tmp_path) as env:
+            await env.write_file("b", "y")
+            await env.write_file("large", b"x" * 300_000)
+            await env.read_file("large")
+            async with aclosing(env.list_files(".")) as entries:
+                assert len([entry async for entry in entries]) == 2
+            await env.execute("yes | head -c 300000", output_limit=10)
+            await env.execute("sleep 60", timeout=0.5)
+            task = asyncio.create_task(env.execute("sleep 60"))
+            await asyncio.sleep(0.5)
+            task.cancel()
+            await asyncio.wait([task])
+            await env.execute("cat >/dev/null", stdin="secret")
+        assert scratch_files(tmp_path) == []
+
+    asyncio.run(use())
+
+
+def test_close_of_a_silent_machine(tmp_path):
+    """Removing our files at the end is tried for some seconds, and fails quietly."""
+
+    async def use() -> None:
+        env = LocalPosix(tmp_path)
+        await env.start()
+        await env.execute("cat", stdin="in")
+
+        async def silent(variables, *, seconds):
+            await asyncio.sleep(60)
+
+        env.machine.run = silent
+        await asyncio.wait_for(env.close(), 20)
+
+    asyncio.run(use())
+
+
+def test_temporary_files_are_not_listed(tmp_path):
+    """Where our folder must lie in the working directory, no listing shows it, and version control ignores it."""
+    other = Path("/dev/shm")
+    if not os.access(other, os.W_OK) or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("no other file system to write to")
+
+    async def listed(env, path: str) -> list[str]:
+        async with aclosing(env.list_files(path, recursive=True)) as entries:
+            return [entry.path.removeprefix(f"{env.working_dir}/") async for entry in entries]
+
+    async def use() -> None:
+        env = LocalPosix(tmp_path)
+        env.machine.variables["TMPDIR"] = str(other)
+        async with env:
+            await env.write_file("a", "x")
+            assert await listed(env, ".") == [".stead", ".stead/.gitignore", "a"]
+            (env.folder / "link").symlink_to(".stead")
+            assert await listed(env, "link") == ["link/.gitignore"]
+            assert list(env.folder.glob(".stead/stead-*"))
+
+    asyncio.run(use())
