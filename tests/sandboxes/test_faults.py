@@ -148,3 +148,20 @@ def test_attached_to_be_paused(provider):
         await owner.close()
 
     run(use())
+
+
+def test_temporary_files_are_removed(provider):
+    """After a command that removes all temporary files, which tells its own result, files and commands go on as before."""
+
+    async def use() -> None:
+        async with provider.environment() as env:
+            temporary = env._caller.place.scratch.rpartition("/")[0]
+            for _ in range(2):
+                result = await env.execute(f"rm -rf {temporary}/*; echo cleaned; exit 3", timeout=20)
+                assert (result.stdout, result.exit_code) == ("cleaned\n", 3)
+                await env.write_file("a", "new")
+                assert await env.read_file("a") == b"new"
+                await env.execute(f"rm -rf {temporary}/*")
+                assert (await env.execute("cat", stdin="in")).stdout == "in"
+
+    run(use())

@@ -37,6 +37,7 @@ _STATUSES: Mapping[str, tuple[type[SteadError], str]] = {
     "exists": (FileExists, "{path!r} exists already"),
     "changed": (FileChanged, "{path!r} is not that version any more"),
     "full": (SteadError, "there is no room for it on the machine: {path!r}"),
+    "unsent": (Unavailable, "what the command was to be given is gone from the machine; it has not run: {path!r}"),
     "short": (Unavailable, "the upload of {path!r} arrived in part; the old content stays"),
 }
 

@@ -3,15 +3,15 @@
 import asyncio
 import base64
 import binascii
+import contextlib
 import random
 import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from stead.errors import EnvironmentClosed, SteadError, Unavailable
+from stead.errors import EnvironmentClosed, EnvironmentLost, FileMissing, SteadError, StreamInterrupted, Unavailable
 from stead.posix.machine import Machine
 from stead.posix.scripts import script
 
@@ -23,6 +23,7 @@ _PATIENCE = 30.0
 """Seconds beyond what a script itself may take."""
 _LONGEST_PAUSE = 30.0
 _DROPS = 40
+_CLEAN_SECONDS = 5.0
 
 
 class Throttled(Unavailable):
@@ -73,9 +74,11 @@ class Caller:
         self.place = Place()
         self._drops: list[str] = []
         self._closed = asyncio.Event()
+        self._lost: str | None = None
 
-    def close(self) -> None:
-        """Ends all calls with `EnvironmentClosed`, the running ones too."""
+    def close(self, lost: str | None = None) -> None:
+        """Ends all calls with `EnvironmentClosed`, the running ones too; with `EnvironmentLost` if something is `lost`."""
+        self._lost = lost
         self._closed.set()
 
     @property
@@ -86,6 +89,13 @@ class Caller:
     def drop(self, *names: str) -> None:
         """Has files of ours removed by the next call. Names are made here and plain."""
         self._drops += names
+
+    async def clean(self) -> None:
+        """Removes what the next calls would, as far as the machine answers within some seconds."""
+        with contextlib.suppress(SteadError, TimeoutError):
+            async with asyncio.timeout(_CLEAN_SECONDS):
+                while self._drops:
+                    await self.call("clean", {}, tries=1)
 
     def path(self, name: str) -> str:
         """Returns where a file of ours lies on the machine."""
@@ -108,7 +118,7 @@ class Caller:
         """
         for attempt in range(1, tries + 1):
             try:
-                return await self._once(name, variables, wait)
+                return await self._once(name, {**variables, "AGAIN": "1" if attempt > 1 else ""}, wait)
             except Unavailable as error:
                 if attempt == tries or not error.retryable:
                     raise
@@ -132,15 +142,19 @@ class Caller:
             text = await self.unless_closed(self.machine.run(named, seconds=wait + _PATIENCE))
             reply = _found(text, mark, self.backend)
         except BaseException:
-            self._drops += drops
+            # What this try may leave behind is wanted by nobody.
+            self._drops += [*drops, f"reply-{mark}", f"data-{mark}", f"part-{mark}"]
             raise
         if not reply.status.endswith("-at"):
             return reply
         size, _, path = reply.data.decode().rstrip("\n").partition(" ")
         if path.startswith(f"{self.place.scratch}/reply-"):
             self.drop(path.rpartition("/")[2])
-        async with aclosing(self.fetch(path)) as chunks:
-            data = b"".join([chunk async for chunk in chunks])
+        try:
+            async with contextlib.aclosing(self.fetch(path)) as chunks:
+                data = b"".join([chunk async for chunk in chunks])
+        except (FileMissing, StreamInterrupted) as error:
+            raise Unavailable(f"the answer could not be fetched: {error.message}", backend=self.backend) from error
         if len(data) != int(size):
             raise Unavailable(f"an answer of {size} bytes came with {len(data)}", backend=self.backend)
         return Reply(reply.status.removesuffix("-at"), data)
@@ -152,7 +166,7 @@ class Caller:
             StreamInterrupted: The connection broke in the middle.
             SteadError: As `call`.
         """
-        async with aclosing(self.machine.fetch(path)) as chunks:
+        async with contextlib.aclosing(self.machine.fetch(path)) as chunks:
             try:
                 async for chunk in chunks:
                     self.check_open()
@@ -166,7 +180,10 @@ class Caller:
 
         Raises:
             EnvironmentClosed: It was called.
+            EnvironmentLost: It was called since the machine is gone.
         """
+        if self._closed.is_set() and self._lost is not None:
+            raise EnvironmentLost(self._lost, backend=self.backend)
         if self._closed.is_set():
             raise EnvironmentClosed("the environment was closed meanwhile", backend=self.backend)
 

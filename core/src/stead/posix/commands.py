@@ -17,7 +17,7 @@ from stead.posix.calls import Caller, Reply
 from stead.posix.command_result import to_result
 from stead.posix.files import PosixFiles
 from stead.posix.job import CommandOptions, Job, Overdue, Request
-from stead.posix.words import machine_words
+from stead.posix.words import LARGEST_NUMBER, machine_words
 from stead.results import ExecutionResult, OutputChunk
 
 __all__ = ["CommandOptions", "PosixCommands"]
@@ -58,7 +58,7 @@ class PosixCommands:
             reply: Reply | None
             try:
                 await job.start(0.0)
-                async with aclosing(job.follow(_WAIT)) as pieces:
+                async with _renewed(job), aclosing(job.follow(_WAIT)) as pieces:
                     async for out, err in pieces:
                         if out:
                             yield OutputChunk(stream="stdout", data=out)
@@ -104,7 +104,7 @@ class PosixCommands:
             cwd=base if cwd is None else str(PurePosixPath(base) / split_path(cwd).text),
             stdin=stdin_bytes(stdin),
             timeout=timeout_seconds(timeout),
-            limit=_output_limit(output_limit, self._options.output_limit),
+            limit=min(_output_limit(output_limit, self._options.output_limit), LARGEST_NUMBER),
         )
 
     @asynccontextmanager
@@ -116,16 +116,24 @@ class PosixCommands:
             yield job
         finally:
             self._running.discard(job)
-            if job.ended:
+            if job.ended and not job.pursued:
                 job.forget()
-            elif not self._caller.closed:
+            elif not job.pursued and not self._caller.closed:
                 await _uninterrupted(self._pursue(job), _CANCEL_SECONDS)
 
     def _pursue(self, job: Job) -> asyncio.Task[Reply | None]:
         async def stop() -> Reply | None:
-            async with asyncio.timeout(_PURSUIT_SECONDS):
-                return await job.stop()
+            ended = False
+            try:
+                async with asyncio.timeout(_PURSUIT_SECONDS):
+                    reply = await job.stop()
+                ended = reply is not None and reply.status == "ended"
+                return reply
+            finally:
+                # Else its folder stays: by it a start that comes late knows that it must not run.
+                job.forget(folder=ended)
 
+        job.pursued = True
         task = asyncio.ensure_future(stop())
         self._pursuits.add(task)
         task.add_done_callback(self._let_go)
@@ -168,6 +176,17 @@ class PosixCommands:
 
 
 _output_limit = output_limit  # the argument of the same name hides it
+
+
+@asynccontextmanager
+async def _renewed(job: Job) -> AsyncGenerator[None, None]:
+    """Has a command asked for while its caller takes its time between two pieces of output: the caller lives."""
+    task = asyncio.ensure_future(job.renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 async def _uninterrupted(task: asyncio.Task[Reply | None], limit: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from stead.command_input import check_variables, output_limit
 from stead.environment import Content, Environment, PathLike, check_range
-from stead.errors import ConfigError, EnvironmentClosed, Unavailable
+from stead.errors import ConfigError, Unavailable
 from stead.paths import split_path
 from stead.posix.answers import raise_status
 from stead.posix.calls import Caller
@@ -117,17 +117,19 @@ class PosixEnvironment(Environment):
             ),
         )
 
-    async def _detach(self, *, stop: bool) -> None:
+    async def _detach(self, *, stop: bool, lost: str | None = None) -> None:
         """Ends all calls.
 
         Args:
-            stop: Also end the commands that run; not needed for a machine that ends itself.
+            stop: Also end the commands that run and remove files of ours; not needed for a machine that ends itself.
+            lost: What became of the machine, where it is not the environment that is closed.
         """
         if self._caller is None:
             return
         if stop:
             await self._commands.close()
-        self._caller.close()
+            await self._caller.clean()
+        self._caller.close(lost)
         self._commands.abandon()
         self._lines.clear()
 
@@ -224,8 +226,8 @@ class PosixEnvironment(Environment):
         """Hook: makes sure that the machine will live as long as a command may run."""
 
     def _check_open(self) -> None:
-        if self._caller is not None and self._caller.closed:
-            raise EnvironmentClosed("the environment was closed while a file was streamed", backend=self.backend)
+        if self._caller is not None:
+            self._caller.check_open()
 
 
 def _absolute(name: str, path: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """Stat, list, delete and write on a machine."""
 
 import asyncio
+import posixpath
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Coroutine
 from pathlib import PurePosixPath
@@ -21,6 +22,8 @@ _PIECE = 256 << 10
 _CHECKED_FIRST = 1 << 20
 """From this size on, what would refuse a write is asked before the content is sent."""
 _STORE_TRIES = 3
+_COMMIT_SECONDS = 120.0
+"""Seconds that putting a file into place may take: from another file system it is copied."""
 _FINISH_SECONDS = 10.0
 TEMPORARY_PREFIX = ".stead-tmp-"
 
@@ -57,9 +60,12 @@ class PosixFiles:
         place, *records = reply.data.split(f"\n@{mark} ".encode())
         if not records or records.pop() != b"end":
             raise self._error(Unavailable, f"the listing of {text!r} arrived in part", "list_files", text)
-        folder = PurePosixPath(self.shown(path, place.decode("utf-8", "surrogateescape")))
+        found = place.decode("utf-8", "surrogateescape")
+        folder = PurePosixPath(self.shown(path, found))
+        scratch = folder / posixpath.relpath(self._caller.place.scratch, found)
         for info in sorted((_entry(folder, record) for record in records), key=lambda info: info.path):
-            if not PurePosixPath(info.path).name.startswith(TEMPORARY_PREFIX):
+            entry = PurePosixPath(info.path)
+            if not (entry.name.startswith(TEMPORARY_PREFIX) or entry.is_relative_to(scratch)):
                 yield info
 
     async def delete(self, path: PathLike) -> None:
@@ -120,12 +126,12 @@ class PosixFiles:
         upload = secrets.token_hex(8)
         try:
             size = await self._send(upload, content)
-            commit = self._caller.call("commit", {**target, "UPLOAD": upload, "SIZE": str(size)})
+            commit = self._caller.call("commit", {**target, "UPLOAD": upload, "SIZE": str(size)}, wait=_COMMIT_SECONDS)
             # Cancelled now, the script would go on by itself: wait, so that the caller finds the old or the new file.
             reply = await finished(commit)
         finally:
             # Only now: while the call may be repeated, it needs to find what it did.
-            self._caller.drop(f"up-{upload}", f"done-{upload}")
+            self._caller.drop(f"up-{upload}", f"done-{upload}", f"doing-{upload}")
         if reply.status != "ok":
             self._raise(reply.status, "write_file", text)
         (_kind, place), rest = reply.fields(2)

@@ -20,6 +20,7 @@ _LATE = 2.0
 """Seconds after the deadline at which an answer is no longer waited for."""
 _STOP_WAIT = 3.0
 _STOP_TRIES = 6
+_SHORT_TRIES = 4
 _IN_VARIABLE = 24 << 10
 """Bytes of a command that travel in a variable; longer ones are sent as a file."""
 _PIECE = 256 << 10
@@ -64,10 +65,14 @@ class Job:
         self._caller, self._files = caller, files
         self._request, self._options = request, options
         self._deadline: float | None = None
+        self._asked = 0.0
         self.id = secrets.token_hex(8)
         # A limit that no other command has, and no system sets.
         self._mark = str(10**14 + secrets.randbelow(10**14))
         self.ended = False
+        """That its end is known, or not waited for any more."""
+        self.pursued = False
+        """That it was asked to end."""
 
     async def start(self, wait: float) -> Reply:
         """Starts the command, and waits some seconds for its end.
@@ -97,18 +102,34 @@ class Job:
             Overdue: No answer came in time.
             SteadError: The machine or the command is gone.
         """
-        out = err = 0
+        out = err = short = 0
         while True:
             asked = {"OUT": str(out), "ERR": str(err), "PIECE": str(_PIECE)}
             reply = await self._ask("follow", asked, wait)
             (state, out_size, err_size), data = reply.fields(3)
             if len(data) != int(out_size) + int(err_size):
+                short += 1
+                if short < _SHORT_TRIES:
+                    continue
                 raise Unavailable("output of the command arrived in part", backend=self._caller.backend)
+            short = 0
             if data:
                 yield data[: int(out_size)], data[int(out_size) :]
             elif state == "ended":
                 return
             out, err = out + int(out_size), err + int(err_size)
+
+    async def renew(self) -> None:
+        """Asks for the command whenever nobody else has for a third of its lease, until it ends. What fails is not told."""
+        loop, pause = asyncio.get_running_loop(), self._options.lease / 3
+        status = "running"
+        with contextlib.suppress(SteadError, Overdue):
+            while status == "running":
+                await asyncio.sleep(max(0.0, self._asked + pause - loop.time()))
+                if loop.time() < self._asked + pause:
+                    continue
+                with contextlib.suppress(Unavailable):
+                    status = (await self._ask("wait", {"LIMIT": "0"}, 0.0)).status
 
     async def stop(self) -> Reply | None:
         """Ends it and all that it started; returns how it ended, where that can be told."""
@@ -117,13 +138,14 @@ class Job:
             return await self._caller.call("stop", asked, wait=_STOP_WAIT, tries=_STOP_TRIES)
         return None
 
-    def forget(self) -> None:
-        """Has its files removed by the next call."""
-        self._caller.drop(f"job-{self.id}", f"up-{self.id}-words", f"up-{self.id}-stdin")
+    def forget(self, *, folder: bool = True) -> None:
+        """Has its files removed by the next call: what it was given, and the folder in which it runs."""
+        self._caller.drop(f"up-{self.id}-words", f"up-{self.id}-stdin", *([f"job-{self.id}"] if folder else []))
 
     async def _ask(self, name: str, more: Mapping[str, str], wait: float) -> Reply:
         asked = {"JOB": self.id, "MARK": self._mark, "LIMIT": str(self._request.limit), **more}
         asked["WAIT"] = str(round(wait * 1000))
+        self._asked = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(None if self._deadline is None else self._deadline + _LATE):
                 reply = await self._caller.call(name, asked, wait=wait)
@@ -138,7 +160,8 @@ class Job:
             raise self._unanswered(error) from error
         if reply.status == "lost":
             raise EnvironmentLost(
-                "what ran the command was killed; the command may have run. The environment goes on",
+                "what ran the command is gone (killed, or the machine began anew); the command may have run. "
+                "The environment goes on",
                 backend=self._caller.backend,
                 operation="execute",
             )

@@ -11,6 +11,7 @@ from stead.environment import PathLike
 from stead.paths import split_path
 from stead.posix.answers import Facts, raise_status
 from stead.posix.calls import Caller
+from stead.posix.words import LARGEST_NUMBER
 from stead.reading import LineScanner, Position
 from stead.results import LineRange, LineWindow
 
@@ -105,10 +106,10 @@ class PosixLines:
             "lines",
             {
                 "PATH": path,
-                "START": str(window.start),
-                "END": "" if window.end is None else str(window.end),
-                "COLUMN": str(window.start_column),
-                "CHARS": str(window.max_chars),
+                "START": str(min(window.start, LARGEST_NUMBER)),
+                "END": "" if window.end is None else str(min(window.end, LARGEST_NUMBER)),
+                "COLUMN": str(min(window.start_column, LARGEST_NUMBER)),
+                "CHARS": str(min(window.max_chars, LARGEST_NUMBER >> 3)),
                 "COUNT": "1" if window.count_total else "",
                 "KNOWN": known.version,
                 "TOTAL": "" if known.newlines is None else str(known.newlines),

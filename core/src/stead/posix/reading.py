@@ -14,6 +14,7 @@ from stead.errors import FileChanged, NotADirectory, SteadError, StreamInterrupt
 from stead.paths import split_path
 from stead.posix.answers import Facts, raise_status
 from stead.posix.calls import Caller, Reply, pause_before
+from stead.posix.words import LARGEST_NUMBER
 
 __all__ = ["PosixReading"]
 
@@ -43,8 +44,8 @@ class _Stream:
     def __init__(self, caller: Caller, path: str, operation: str, offset: int, length: int | None) -> None:
         self._caller, self._path, self._operation = caller, path, operation
         self._offset, self._length = offset, length
-        self._position = offset
-        self._end = None if length is None else offset + length
+        self._position = min(offset, LARGEST_NUMBER)
+        self._end = None if length is None else min(offset + length, LARGEST_NUMBER)
         self._pinned: Facts | None = None
         self._tail = b""
         self._failures = 0

@@ -266,7 +266,7 @@ class SandboxEnvironment(PosixEnvironment):
     async def _replace(self, lost: EnvironmentLost) -> None:
         assert self._provider is not None  # noqa: S101 - opened at start
         old = self.sandbox_id or ""
-        await self._detach(stop=False)
+        await self._detach(stop=False, lost=self._gone(lost).message)
         try:
             await self._settle_in(self._provider, old, made_here=self._made_here)
         except EnvironmentLost:
@@ -332,8 +332,11 @@ async def _keep_alive(owner: "weakref.ref[SandboxEnvironment]", pause: float) ->
         try:
             await environment._extend()  # noqa: SLF001 - part of the class
             wait = pause
-        except (EnvironmentLost, EnvironmentClosed):
+        except EnvironmentClosed:
             return
+        except EnvironmentLost:
+            if not environment._life.recreate:  # noqa: SLF001
+                return
         except SteadError as error:
             _log.warning("the sandbox %s could not be extended: %s", environment.sandbox_id, error.message)
             wait = pause / 4

@@ -18,13 +18,15 @@ _PARTS = {
     "wait": ("common", "job", "wait"),
     "follow": ("common", "piece", "job", "follow"),
     "stop": ("common", "tree", "job", "stop"),
+    "clean": ("common", "clean"),
     "supervise": ("common", "tree", "supervise"),
 }
 
 NAMES = (
-    "STEAD_CWD", "STEAD_DIR", "STEAD_DROP", "STEAD_ID", "STEAD_JOB", "STEAD_LEASE", "STEAD_LIMIT", "STEAD_MARK",
-    "STEAD_ROOT", "STEAD_SCRATCH", "STEAD_SCRIPT", "STEAD_SPILL_BLOCKS", "STEAD_SPILL_JSON", "STEAD_STATE",
-    "STEAD_STDIN", "STEAD_SUPERVISE", "STEAD_TIMEOUT", "STEAD_WAIT", "STEAD_WORDS", "STEAD_WORDS_FILE",
+    "STEAD_AGAIN", "STEAD_CWD", "STEAD_DIR", "STEAD_DROP", "STEAD_ID", "STEAD_JOB", "STEAD_LEASE", "STEAD_LIMIT",
+    "STEAD_MARK", "STEAD_ROOT", "STEAD_SCRATCH", "STEAD_SCRIPT", "STEAD_SPILL_BLOCKS", "STEAD_SPILL_JSON",
+    "STEAD_STATE", "STEAD_STDIN", "STEAD_SUPERVISE", "STEAD_TIMEOUT", "STEAD_WAIT", "STEAD_WORDS",
+    "STEAD_WORDS_FILE",
 )  # fmt: skip
 """Variables that a command must not see."""
 

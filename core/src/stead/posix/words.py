@@ -4,10 +4,20 @@ from collections.abc import Mapping, Sequence
 
 from stead.command_input import command_words
 
-__all__ = ["machine_words", "quoted"]
+__all__ = ["LARGEST_NUMBER", "machine_words", "quoted"]
+
+LARGEST_NUMBER = 1 << 62
+"""What larger numbers are sent as: a shell counts in 64 bits, with a sign, and adds to them."""
 
 _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes of one argument, less its NUL: Linux refuses more (MAX_ARG_STRLEN), whatever the total."""
+
+
+_DASHED = (
+    'found=$(command -v -- "$1") || { echo "$1: not found" >&2; exit 127; }; shift; '
+    'case $found in -*) found=./$found ;; esac; exec "$found" "$@"'
+)
+"""Runs a program whose name begins with a dash: `exec` and `env` would take that for an option or a variable."""
 
 
 def machine_words(command: str | Sequence[str], shell: str, variables: Mapping[str, str]) -> list[str]:
@@ -26,7 +36,7 @@ def machine_words(command: str | Sequence[str], shell: str, variables: Mapping[s
     if isinstance(command, str):
         pass
     elif words[0].startswith("-"):
-        words = ["env", "--", *words]
+        words = ["/bin/sh", "-c", _DASHED, "sh", *words]
     else:
         # A shell in between tells a missing program by 127 and a word on stderr, one that may not run by 126.
         words = ["/bin/sh", "-c", 'exec "$0" "$@"', *words]

@@ -13,10 +13,10 @@ reply() { printf '\n@%s %s ' "$STEAD_ID" "$1"; encode; printf ' @%s\n' "$STEAD_I
 # answer WORD: ends the script with a reply that has no more to say.
 answer() { printf '%s' "$2" | reply "$1"; exit 0; }
 
-# reply_file WORD FILE: as reply, from a file, which is fetched by its path if it is long. It is not needed afterwards.
+# reply_file WORD FILE: as reply, from a file of ours, which is fetched by its path if it is long, else removed.
 reply_file() {
   size=$(wc -c < "$2") || answer error "the reply was lost"
-  if [ "$size" -gt 98304 ]; then printf '%s\n' "$((size)) $2" | reply "$1-at"; else reply "$1" < "$2"; fi
+  if [ "$size" -gt 98304 ]; then printf '%s\n' "$((size)) $2" | reply "$1-at"; else reply "$1" < "$2"; rm -f -- "$2"; fi
 }
 
 scratch() { [ -d "$STEAD_SCRATCH" ] || (umask 077; mkdir -p -- "$STEAD_SCRATCH"); }

@@ -1,20 +1,25 @@
 # Waits for output of a running command beyond the bytes that were fetched, and sends some of it.
-[ -d "$stead_job" ] || answer lost ""
 news() {
   stead_out=$(wc -c < "$stead_job/out") stead_err=$(wc -c < "$stead_job/err")
   [ "$((stead_out))" -gt "$STEAD_OUT" ] || [ "$((stead_err))" -gt "$STEAD_ERR" ]
 } 2> /dev/null
 STEAD_STEP=50
 wait_for news
+scratch
 state=running
 [ ! -e "$stead_job/result" ] || state=ended
 news
 # some STREAM FROM SIZE: how much of the new bytes fits.
-some() { stead_new=$(($1 - $2)); [ "$stead_new" -le "$STEAD_PIECE" ] || stead_new=$STEAD_PIECE; echo "$stead_new"; }
+some() {
+  stead_new=$(($1 - $2))
+  [ "$stead_new" -ge 0 ] || stead_new=0
+  [ "$stead_new" -le "$STEAD_PIECE" ] || stead_new=$STEAD_PIECE
+  echo "$stead_new"
+}
 out=$(some "${stead_out:-0}" "$STEAD_OUT") err=$(some "${stead_err:-0}" "$STEAD_ERR")
 {
   printf '%s\0' "$state" "$out" "$err"
-  file=$stead_job/out && piece "$STEAD_OUT" "$out"
-  file=$stead_job/err && piece "$STEAD_ERR" "$err"
-} > "$stead_job/news" || answer lost full
-reply_file ok "$stead_job/news"
+  file=$stead_job/out && { [ "$out" -eq 0 ] || piece "$STEAD_OUT" "$out"; }
+  file=$stead_job/err && { [ "$err" -eq 0 ] || piece "$STEAD_ERR" "$err"; }
+} > "$STEAD_SCRATCH/reply-$STEAD_ID" || answer full "$STEAD_SCRATCH"
+reply_file ok "$STEAD_SCRATCH/reply-$STEAD_ID"

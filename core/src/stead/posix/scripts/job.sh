@@ -1,16 +1,16 @@
 # What the scripts about a running command share. $stead_job is its folder, STEAD_WAIT the milliseconds to wait for it.
 stead_job=$STEAD_SCRATCH/job-$STEAD_JOB
 
-# alive: says whether what watches over the command still lives. Its first moments count as life.
+# alive: says whether what watches over the command still lives. Its first moments count as life, and those in which it makes
+# its folder again that the command removed.
 alive() {
-  if read -r stead_pid < "$stead_job/supervisor"; then kill -0 "$stead_pid"
-  else [ "$stead_waited" -lt 5000 ]
-  fi 2> /dev/null
-}
+  [ -n "$stead_pid" ] || read -r stead_pid < "$stead_job/supervisor"
+  if [ -n "$stead_pid" ]; then kill -0 "$stead_pid"; else [ "$stead_waited" -lt 5000 ]; fi
+} 2> /dev/null
 
 # wait_for TEST: waits until the test holds, the command has ended, or the time is over.
 wait_for() {
-  stead_waited=0 stead_step=10
+  stead_waited=0 stead_step=10 stead_pid=
   echo "$STEAD_ID" > "$stead_job/lease"
   until [ -e "$stead_job/result" ] || "$1"; do
     if ! alive && [ ! -e "$stead_job/result" ]; then answer lost ""; fi
@@ -42,7 +42,7 @@ report() {
   if [ "$stead_out" -le "$STEAD_LIMIT" ] && [ "$stead_err" -le "$STEAD_LIMIT" ] && [ "$((stead_out + stead_err))" -lt 90000 ]; then
     cat "$stead_job/result" "$stead_job/out" "$stead_job/err" | reply ended
   # On a full disk there is no file to fetch: it all comes with the answer then.
-  elif everything > "$stead_job/report"; then reply_file ended "$stead_job/report"
-  else everything | reply ended
+  elif everything > "$STEAD_SCRATCH/reply-$STEAD_ID"; then reply_file ended "$STEAD_SCRATCH/reply-$STEAD_ID"
+  else rm -f -- "$STEAD_SCRATCH/reply-$STEAD_ID"; everything | reply ended
   fi 2> /dev/null
 }

@@ -1,8 +1,8 @@
 # Ends a command and everything it started, and tells how it ended. One that never began never will: its folder is made
-# here, so that a start which comes late finds it.
+# here, so that a start which comes late finds it. One that removed its folder is known by its mark.
 scratch
-if mkdir -- "$stead_job" 2> /dev/null; then answer never ""; fi
-: > "$stead_job/stopped"
+if mkdir -- "$stead_job" 2> /dev/null && [ -z "$(tree "$STEAD_MARK")" ]; then answer never ""; fi
+echo > "$stead_job/stopped"
 stead_turn=0
 until [ -e "$stead_job/result" ] || [ "$stead_turn" -ge 20 ]; do
   end_tree "$STEAD_MARK" "$(cat "$stead_job/leader" 2> /dev/null)"

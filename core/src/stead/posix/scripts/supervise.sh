@@ -1,12 +1,12 @@
 # Runs one command in the job folder $1, detached from whoever asked for it: its streams go through pipes into files, its
 # processes are ended at the deadline or when nobody asks for it any more, and how it ended is told in `result`. Variables
-# are named stead_*, since a name that the command's own environment has would change there.
+# are named stead_*, since a name that the command's own environment has would change there. The command may remove our folder
+# (`rm -rf /tmp/*`): what a stream needs is open before it begins, and the folder is made again.
 stead_job=$1
 echo "$$" > "$stead_job/supervisor"
 case $STEAD_CWD in */..*) cd -P -- "$STEAD_CWD" ;; *) cd -- "$STEAD_CWD" ;; esac || exit 1
 mkfifo "$stead_job/out-pipe" "$stead_job/err-pipe" "$stead_job/out-file" "$stead_job/err-file" || exit 1
-: > "$stead_job/out"
-: > "$stead_job/err"
+for stead_file in out err out-count err-count; do : > "$stead_job/$stead_file"; done
 # Given back at the end, so that a full disk leaves room to tell how the command ended.
 printf %65536s "" > "$stead_job/reserve" 2> /dev/null
 
@@ -14,16 +14,16 @@ printf %65536s "" > "$stead_job/reserve" 2> /dev/null
 count() {
   (
     trap '' PIPE HUP INT TERM
-    tee "$stead_job/$1-file" < "$stead_job/$1-pipe" 2> /dev/null | wc -c > "$stead_job/$1-count"
-  ) > /dev/null 2>&1 &
+    tee /proc/self/fd/4 < "$stead_job/$1-pipe" | wc -c
+  ) 4> "$stead_job/$1-file" > "$stead_job/$1-count" 2> /dev/null &
 }
 
 # store STREAM: writes a stream to its file until that is full.
 store() {
   (
     ulimit -f "$STEAD_SPILL_BLOCKS"
-    exec cat < "$stead_job/$1-file" >> "$stead_job/$1" 2> "$stead_job/$1-error"
-  ) 2> /dev/null &
+    exec cat
+  ) >> "$stead_job/$1" 2> "$stead_job/$1-error" < "$stead_job/$1-file" &
 }
 
 store out
@@ -32,6 +32,12 @@ store err
 stead_err=$!
 count out
 count err
+exec 5< "$stead_job/out" 6< "$stead_job/err" 7< "$stead_job/out-count" 8< "$stead_job/err-count"
+
+# revive: makes the folder again if it was removed, so that who asks for the command finds it.
+revive() {
+  [ -e "$stead_job/supervisor" ] || (umask 077; mkdir -p -- "$stead_job"; echo "$$" > "$stead_job/supervisor")
+}
 
 # leader: the first process of a command that could not be marked.
 leader() { read -r stead_leader < "$stead_job/leader" && echo "$stead_leader"; }
@@ -43,6 +49,8 @@ watch() {
     stead_step=1000
     if [ -n "$stead_left" ] && [ "$stead_left" -lt 1000 ] && [ "$stead_left" -gt 0 ]; then stead_step=$stead_left; fi
     nap "$((stead_step / 1000)).$(printf %03d "$((stead_step % 1000))")"
+    kill -0 "$$" 2> /dev/null || { end_tree "$STEAD_MARK" "$(leader)"; exit 0; }
+    revive
     read -r stead_poll < "$stead_job/lease"
     stead_idle=$((stead_idle + stead_step))
     [ "$stead_poll" = "$stead_seen" ] || stead_idle=0
@@ -50,9 +58,7 @@ watch() {
     [ -z "$stead_left" ] || stead_left=$((stead_left - stead_step))
     if [ -z "$stead_end" ] && [ -n "$stead_left" ] && [ "$stead_left" -le 0 ]; then stead_end=timed-out; fi
     if [ -z "$stead_end" ] && [ "$stead_idle" -ge "$STEAD_LEASE" ]; then stead_end=abandoned; fi
-    kill -0 "$$" 2> /dev/null || { end_tree "$STEAD_MARK" "$(leader)"; exit 0; }
-    [ -z "$stead_end" ] || { : > "$stead_job/$stead_end"; end_tree "$STEAD_MARK" "$(leader)"; }
-    [ -z "$stead_end" ] || [ -d "$stead_job" ] || exit 0
+    [ -z "$stead_end" ] || { echo > "$stead_job/$stead_end"; end_tree "$STEAD_MARK" "$(leader)"; }
   done
 }
 
@@ -76,7 +82,7 @@ else
     unset OLDPWD $STEAD_NAMES STEAD_NAMES
     # In a session of its own: a command that signals its group must not reach what watches over it.
     if command -v setsid > /dev/null 2>&1; then exec setsid "$@"; else exec "$@"; fi
-  ) < "${STEAD_STDIN:-/dev/null}" > "$stead_job/out-pipe" 2> "$stead_job/err-pipe"
+  ) > "$stead_job/out-pipe" 2> "$stead_job/err-pipe" < "${STEAD_STDIN:-/dev/null}" 5<&- 6<&- 7<&- 8<&-
   stead_code=$?
   kill "$stead_watcher" 2> /dev/null
   # Its first process ended early in that: the rest of the tree is ended here.
@@ -92,24 +98,27 @@ size() { wc -c < "$1" 2> /dev/null || echo 0; }
 # Both streams are at their ends (the count is written there), or have been quiet for 50 ms because a process in the
 # background holds them: half a second at most.
 stead_turn=0 stead_quiet=0 stead_before=
-until { [ -s "$stead_job/out-count" ] && [ -s "$stead_job/err-count" ]; } || [ "$stead_quiet" -ge 5 ] || [ "$stead_turn" -ge 40 ]; do
+until { [ -s /proc/self/fd/7 ] && [ -s /proc/self/fd/8 ]; } || [ "$stead_quiet" -ge 5 ] || [ "$stead_turn" -ge 40 ]; do
   nap 0.01
   stead_turn=$((stead_turn + 1)) stead_quiet=$((stead_quiet + 1))
-  stead_sizes="$(size "$stead_job/out") $(size "$stead_job/err")"
+  stead_sizes="$(size /proc/self/fd/5) $(size /proc/self/fd/6)"
   [ "$stead_sizes" = "$stead_before" ] || stead_quiet=0
   stead_before=$stead_sizes
 done
 # The file of a stream that is at its end is soon complete. What is printed to another from now on belongs to nobody: it is
 # read, and dropped.
-[ -s "$stead_job/out-count" ] || kill "$stead_out" 2> /dev/null
-[ -s "$stead_job/err-count" ] || kill "$stead_err" 2> /dev/null
+[ -s /proc/self/fd/7 ] || kill "$stead_out" 2> /dev/null
+[ -s /proc/self/fd/8 ] || kill "$stead_err" 2> /dev/null
 wait "$stead_out" "$stead_err"
+revive
+[ -e "$stead_job/out" ] || cat <&5 > "$stead_job/out"
+[ -e "$stead_job/err" ] || cat <&6 > "$stead_job/err"
 
-# keep STREAM: puts a stream that is too long for the answer where it can be read, with its record; tells its sizes.
+# keep STREAM COUNT: puts a stream that is too long for the answer where it can be read, with its record; tells its sizes.
 keep() {
   stead_kept=$(size "$stead_job/$1")
   stead_total=$stead_kept
-  [ ! -s "$stead_job/$1-count" ] || read -r stead_total < "$stead_job/$1-count"
+  [ ! -s "$2" ] || read -r stead_total < "$2"
   stead_reason= stead_path=
   if [ "$stead_kept" -lt "$stead_total" ]; then
     stead_reason=$(cat "$stead_job/$1-error")
@@ -141,7 +150,7 @@ stead_how=
 for stead_flag in stopped abandoned timed-out; do [ ! -e "$stead_job/$stead_flag" ] || stead_how=$stead_flag; done
 {
   printf '%s\0' "$stead_code" "$stead_how" "$((stead_ended - stead_began))"
-  keep out 2> /dev/null
-  keep err 2> /dev/null
+  keep out /proc/self/fd/7 2> /dev/null
+  keep err /proc/self/fd/8 2> /dev/null
 } > "$stead_job/result-new"
 mv "$stead_job/result-new" "$stead_job/result"

@@ -1,0 +1,2 @@
+# What is to be removed has been by now.
+answer ok ""
