@@ -43,6 +43,11 @@ async def files(environment, folder=".stead/offloads") -> list[str]:
         return []
 
 
+async def chunks(text: str):
+    for start in range(0, len(text), 500):
+        yield text[start : start + 500]
+
+
 async def make(reducer: Reducer, count: int) -> list[OffloadRecord]:
     for number in range(count):
         await reducer.truncate(ToolCall(f"c{number}", "T"), f"{number} {LONG}")
@@ -340,6 +345,27 @@ def test_lines_of_a_compressed_offload_are_read_by_range():
             await view.write_file(record.path, "x")
 
     run(body, compression="zstd")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("path", "encoding"), [("out/c.txt", "none"), ("out/c.zst", "zstd")])
+def test_only_a_path_that_says_so_is_compressed(path: str, encoding: str, streams: bool):
+    """A path of the caller's own holds plain text, unless it ends in `.zst`; both read back as the text."""
+
+    async def body(reducer):
+        if streams:
+            async with aclosing(reducer.truncate_stream(ToolCall("c", "T"), chunks(LONG))) as shown:
+                assert path in "".join([chunk async for chunk in shown])
+        else:
+            assert path in await reducer.truncate(ToolCall("c", "T"), LONG)
+        (record,) = await reducer.offloads.list()
+        assert (record.path, record.encoding) == (path, encoding)
+        assert (await reducer.environment.read_file(path) == LONG.encode()) is (encoding == "none")
+        assert await reducer.offloads.read(path) == LONG.encode()
+        assert await reducer.environment_of(path).read_file(path) == LONG.encode()
+        assert await reducer.offloads.expire(age=0) == [path]
+
+    run(body, compression="zstd", gen_trunc_offload_file_path=lambda call: path)
 
 
 # ---- a process that dies ----------------------------------------------------------------------------------------------

@@ -63,6 +63,10 @@ class SessionStore:
         """Ends the default path of a text."""
         return SUFFIX if self._compress else ""
 
+    def _compresses(self, path: str | None) -> bool:
+        """Who names a file `.txt` expects text in it."""
+        return self._compress and (path is None or path.endswith(SUFFIX))
+
     def default_path(self, call: ToolCall, content_hash: str, suffix: str = "") -> str:
         """`{root_dir}/{session}/trunc/{safe id}-{hash}`, or `clear` in place of `trunc`."""
         return f"{self.folder}/{_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}{suffix}"
@@ -73,7 +77,7 @@ class SessionStore:
         Args:
             call: Whose content it is; its phase chooses the folder.
             content: What to store.
-            path: Where; None is the default path.
+            path: Where; None is the default path. Only a path that ends in `.zst` is compressed.
             suffix: Ends the default path: a media type's extension. Such content is not compressed.
 
         Raises:
@@ -86,7 +90,7 @@ class SessionStore:
             if known is not None:
                 return known
             data: Content = content
-            if self._compress and not suffix:
+            if not suffix and self._compresses(path):
                 data, frames = await asyncio.to_thread(_compressed, content)
                 suffix, facts = SUFFIX, facts._replace(encoding="zstd", frames=frames)
             seconds = self._timeout + facts.size / _BYTES_PER_SECOND
@@ -151,7 +155,7 @@ class SessionStore:
     async def _stream(
         self, target: str, spool: Spool, path: str | None, ended: asyncio.Event, *, if_absent: bool = True
     ) -> Stored:
-        writer = FrameWriter() if self._compress else None
+        writer = FrameWriter() if self._compresses(path) else None
         known: list[Stored] = []
 
         async def pieces() -> AsyncGenerator[bytes, None]:
