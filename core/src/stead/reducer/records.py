@@ -117,7 +117,7 @@ class OffloadRecord:
             values = json.loads(data)
             known = {item.name for item in fields(cls)}
             return cls(**{name: value for name, value in values.items() if name in known})
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
     @classmethod
