@@ -211,6 +211,38 @@ def test_a_forged_record_removes_nothing_of_others():
     run(body)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"time": "bad"},
+        {"time": 5},
+        {"path": 5},
+        {"kind": "odd"},
+        {"size": "x"},
+        {"frames": ["x"]},
+        {"frames": 3},
+        {"media": [{"path": 7}]},
+        {"media": ["x"]},
+        {"call_id": 3},
+    ],
+)
+def test_a_damaged_record_is_passed_over(damage: dict[str, Any], caplog: pytest.LogCaptureFixture):
+    """It is told with its path, and the others are listed, found and expired as ever."""
+
+    async def body(reducer):
+        damaged, record = await make(reducer, 2)
+        folder = f"{reducer.config.root_dir}/{reducer.session}/records"
+        text = json.dumps(json.loads(damaged.to_json()) | damage)
+        await reducer.environment.write_file(f"{folder}/{damaged.name()}", text)
+        offloads = Offloads(reducer.environment)
+        assert await offloads.list() == [record]
+        assert await offloads.read(damaged.path) == f"0 {LONG}".encode()
+        assert await offloads.expire(age=0, quota=0) == [record.path]
+        assert f"{folder}/{damaged.name()} is no record that can be read; it is passed over" in caplog.messages
+
+    run(body)
+
+
 def test_an_own_path_is_removed_with_its_record():
     """What a path generator chose outside the folder expires too, since its content is the recorded one."""
 

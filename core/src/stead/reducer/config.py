@@ -17,7 +17,7 @@ __all__ = ["Handler", "OnOffloadError", "PathGenerator", "ReducerConfig", "Rewri
 Handler = Callable[[ToolCall, Any], Awaitable[Reduced | None]]
 """Gets the call and its result; None leaves the result alone."""
 PathGenerator = Callable[[ToolCall], str | Awaitable[str]]
-TokenCounter = Callable[[Any], int | Awaitable[int]]
+TokenCounter = Callable[[Any], float | Awaitable[float]]
 Rewriter = Callable[[Any, list[Any]], Any]
 PostProcess = Callable[[Any], Any]
 Compression = Literal["none", "zstd"]

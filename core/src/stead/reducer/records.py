@@ -108,7 +108,7 @@ class OffloadRecord:
 
     @classmethod
     def from_json(cls, data: bytes) -> "OffloadRecord | None":
-        """Reads a record back; None if the bytes are no record (a foreign file, another version).
+        """Reads a record back; None if the bytes are no record (a foreign or damaged file, another version).
 
         Args:
             data: The file's content.
@@ -116,7 +116,8 @@ class OffloadRecord:
         try:
             values = json.loads(data)
             known = {item.name for item in fields(cls)}
-            return cls(**{name: value for name, value in values.items() if name in known})
+            record = cls(**{name: value for name, value in values.items() if name in known})
+            return record if _is_sound(record) else None
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -141,6 +142,23 @@ class OffloadRecord:
             **stored._asdict(),
             ordinal=ordinal,
         )
+
+
+def _is_sound(record: OffloadRecord) -> bool:
+    """True if every value is of its type: one damaged file must not keep the others from being listed and expired.
+
+    Raises:
+        ValueError: The time is none.
+    """
+    datetime.fromisoformat(record.time)
+    texts = (record.session, record.tool, record.path, record.sha256, record.source_sha256, record.replacement_sha256)
+    media_paths = [item.get("path") or "" for item in record.media]
+    sizes = [item.get("size", 0) for item in record.media]
+    return (
+        record.kind in _LETTERS
+        and all(type(text) is str for text in (*texts, record.encoding, record.call_id or "", *media_paths))
+        and all(type(n) is int for n in (record.ordinal, record.size, record.characters, *record.frames, *sizes))
+    )
 
 
 class RecordName(NamedTuple):

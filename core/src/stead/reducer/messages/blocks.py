@@ -195,9 +195,8 @@ def block_strings(block: Any, *, depth: int = 0) -> Iterator[str]:
             yield from block_strings(value, depth=depth + 1)
     elif text is None and block is not None:
         text = block_text(block)
-        # A class has the method, but nothing to dump.
-        if text is None and not isinstance(block, type) and block_media(block) is None and hasattr(block, "model_dump"):
-            yield from block_strings(block.model_dump(exclude_none=True), depth=depth + 1)
+        if text is None and block_media(block) is None:
+            yield from block_strings(_dumped(block), depth=depth + 1)
     if text:
         yield text
 
@@ -282,6 +281,12 @@ def render_arguments(new: Any, form: ArgumentsForm) -> Any:
 def _plain(value: Any) -> Any:
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else str(value)
+
+
+def _dumped(block: Any) -> Any:
+    """The fields of a library's object; None for anything else. A class has the method, but nothing to dump."""
+    dump = None if isinstance(block, type) else getattr(block, "model_dump", None)
+    return dump(exclude_none=True) if callable(dump) else None
 
 
 def _shown(value: Any) -> str:
