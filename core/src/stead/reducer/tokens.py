@@ -207,7 +207,7 @@ async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -
     except Exception as error:  # noqa: BLE001 - the caller's code; a missing number must not end the run
         warnings[f"token_counter raised {type(error).__name__}: {error}; the estimate stands in"] = None
         return None
-    number = float(answer) if isinstance(answer, Real) and not isinstance(answer, bool) else -1.0
+    number = -1.0 if isinstance(answer, bool) or not isinstance(answer, Real) else float(answer)
     if not 0 <= number < float("inf"):
         warnings[f"token_counter answered {answer!r}; the estimate stands in"] = None
         return None

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from stead.reducer.messages.codec import ArgumentsForm, Content, Media, MediaKind
@@ -183,20 +183,13 @@ def block_strings(block: Any, *, depth: int = 0) -> Iterator[str]:
         depth: How deep it is nested in another.
     """
     text = block if isinstance(block, str) else None
-    if depth > DEEPEST:
+    if text is None and depth > DEEPEST:
         text = json_text(block)
-    elif text is None and isinstance(block, Mapping):
-        if block_media(block) is None:
-            for key, value in block.items():
-                if key not in UNREAD:
-                    yield from block_strings(value, depth=depth + 1)
-    elif text is None and isinstance(block, list | tuple):
-        for value in block:
-            yield from block_strings(value, depth=depth + 1)
-    elif text is None and block is not None:
-        text = block_text(block)
-        if text is None and block_media(block) is None:
-            yield from block_strings(_dumped(block), depth=depth + 1)
+    elif text is None:
+        text = None if isinstance(block, Mapping | list | tuple) else block_text(block)
+        if text is None:
+            for value in _nested(block):
+                yield from block_strings(value, depth=depth + 1)
     if text:
         yield text
 
@@ -283,10 +276,17 @@ def _plain(value: Any) -> Any:
     return dump(mode="json") if callable(dump) else str(value)
 
 
-def _dumped(block: Any) -> Any:
-    """The fields of a library's object; None for anything else. A class has the method, but nothing to dump."""
+def _nested(block: Any) -> Iterable[Any]:
+    """What of a block may hold texts: items, fields that a model reads, the fields of a library's object."""
+    if isinstance(block, list | tuple):
+        return block
+    if block is None or block_media(block) is not None:
+        return ()
+    if isinstance(block, Mapping):
+        return [value for key, value in block.items() if key not in UNREAD]
+    # A class has the method too, but nothing to dump.
     dump = None if isinstance(block, type) else getattr(block, "model_dump", None)
-    return dump(exclude_none=True) if callable(dump) else None
+    return (dump(exclude_none=True),) if callable(dump) else ()
 
 
 def _shown(value: Any) -> str:
