@@ -211,6 +211,20 @@ def test_a_forged_record_removes_nothing_of_others():
     run(body)
 
 
+def test_half_a_surrogate_pair_in_an_id_or_name_is_recorded():
+    """The record holds it, and a later reducer finds the result again by it."""
+
+    async def body(reducer):
+        call = ToolCall("\ud83d", "T\ud83d", {"\ud83d": "\udc00"})
+        shown = await reducer.truncate(call, LONG)
+        (record,) = await reducer.offloads.list()
+        assert (record.call_id, record.tool) == ("\ud83d", "T\ud83d")
+        assert await Reducer(reducer.environment, reducer.config).truncate(call, LONG) == shown != LONG
+        assert await reducer.offloads.list() == [record]
+
+    run(body)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

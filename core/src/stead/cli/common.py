@@ -13,7 +13,7 @@ from stead.config import Config, Located, load_config
 from stead.registry import is_import_string, load_backend
 from stead.sync import SyncEnvironment
 
-__all__ = ["ConfigOption", "EnvOption", "JsonOption", "open_named", "plain", "print_json", "printable"]
+__all__ = ["ConfigOption", "EnvOption", "JsonOption", "as_json", "open_named", "plain", "print_json", "printable"]
 
 EnvOption = Annotated[
     str | None,
@@ -61,7 +61,17 @@ def plain(value: Any) -> Any:
 
 def print_json(value: object) -> None:
     """Prints one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(as_json(value, indent=2))
+
+
+def as_json(value: object, *, indent: int | None = None) -> str:
+    """JSON that can be written as UTF-8: text stays readable, unless there is a lone surrogate in it."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent, default=str)
+    return text
 
 
 def printable(text: str) -> str:

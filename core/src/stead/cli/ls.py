@@ -1,11 +1,10 @@
 """`stead ls`: what is in a directory."""
 
-import json as json_module
 from typing import Annotated
 
 import typer
 
-from stead.cli.common import ConfigOption, EnvOption, JsonOption, open_named, plain, printable
+from stead.cli.common import ConfigOption, EnvOption, JsonOption, as_json, open_named, plain, printable
 from stead.results import FileInfo
 
 __all__ = ["ls"]
@@ -23,7 +22,7 @@ def ls(
         count = 0
         for info in environment.list_files(path, recursive=recursive):
             if json:  # one array, printed as it comes
-                print("[" if count == 0 else ",", json_module.dumps(plain(info), ensure_ascii=False))
+                print("[" if count == 0 else ",", as_json(plain(info)))
             else:
                 print(_line(info))
             count += 1

@@ -104,7 +104,13 @@ class OffloadRecord:
     def to_json(self) -> str:
         """The record's file content."""
         # Not dataclasses.asdict: it copies every value, which takes longer than all the rest.
-        return json.dumps({"version": 1} | {name: getattr(self, name) for name in self.__slots__}, ensure_ascii=False)
+        values = {"version": 1} | {name: getattr(self, name) for name in self.__slots__}
+        text = json.dumps(values, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate, in a call's id for example, can only travel escaped
+            return json.dumps(values)
+        return text
 
     @classmethod
     def from_json(cls, data: bytes) -> "OffloadRecord | None":
