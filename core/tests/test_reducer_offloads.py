@@ -257,6 +257,31 @@ def test_a_damaged_record_is_passed_over(damage: dict[str, Any], caplog: pytest.
     run(body)
 
 
+class NoConditions(MemoryEnvironment):
+    capabilities = replace(MemoryEnvironment.capabilities, create_only=False)
+
+
+@pytest.mark.parametrize("environment", [MemoryEnvironment, NoConditions])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_file_of_the_callers_stays(environment, streams: bool):
+    """What lay at a path of the caller's before, with the same content, is named, and outlives its record."""
+
+    async def body(reducer):
+        await reducer.environment.write_file("docs/c", LONG)
+        for call in (ToolCall("c", "T"), ToolCall("d", "T")):
+            if streams:
+                async with aclosing(reducer.truncate_stream(call, chunks(LONG))) as shown:
+                    assert "docs/c" in "".join([chunk async for chunk in shown])
+            else:
+                assert "docs/c" in await reducer.truncate(call, LONG)
+        assert [record.path for record in await reducer.offloads.list()] == ["docs/c", "docs/c"]
+        assert await reducer.offloads.expire(age=0) == []
+        assert await reducer.offloads.list() == []
+        assert await reducer.environment.read_file("docs/c") == LONG.encode()
+
+    run(body, environment(), gen_trunc_offload_file_path=lambda call: "docs/c")
+
+
 def test_an_own_path_is_removed_with_its_record():
     """What a path generator chose outside the folder expires too, since its content is the recorded one."""
 

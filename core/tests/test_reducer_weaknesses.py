@@ -314,15 +314,6 @@ def test_nesting_without_end_is_cleared_like_anything_else():
 
     run(body)
 
-    async def wrapped(reducer):
-        async def tool(value):
-            return LONG
-
-        for value in (deep, {(1, 2): 3}):
-            assert len(await reducer.wrap(tool)(value)) <= 1_000
-
-    run(wrapped)
-
 
 def test_b12_a_rewriter_never_gets_a_users_message():
     """With a result missing, the user's next message is not taken for it; orphan results stay."""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from stead.reducer.calls import Phase, ToolCall
+from stead.reducer.messages.blocks import json_text
 from stead.reducer.pieces import encoded
 
 __all__ = ["Kind", "OffloadRecord", "RecordIndex", "RecordName", "Stored", "hash_text", "parse_record_name"]
@@ -38,6 +39,8 @@ class Stored(NamedTuple):
     encoding: str = "none"
     frames: Sequence[int] = ()
     """Compressed size of each frame of 1 MiB, where `encoding` is `"zstd"`."""
+    adopted: bool = False
+    """True if the same content lay at a path of the caller's before: it is the caller's file, and stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ class OffloadRecord:
     """False if the stream it came from failed or was closed before its end."""
     encoding: str = "none"
     frames: Sequence[int] = ()
+    adopted: bool = False
+    """As in `Stored`."""
     handler_arguments: Any = None
     """What stands in place of the call's arguments, where a handler said so together with the result."""
     media: Sequence[Mapping[str, Any]] = ()
@@ -104,13 +109,7 @@ class OffloadRecord:
     def to_json(self) -> str:
         """The record's file content."""
         # Not dataclasses.asdict: it copies every value, which takes longer than all the rest.
-        values = {"version": 1} | {name: getattr(self, name) for name in self.__slots__}
-        text = json.dumps(values, ensure_ascii=False)
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate, in a call's id for example, can only travel escaped
-            return json.dumps(values)
-        return text
+        return json_text({"version": 1} | {name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, data: bytes) -> "OffloadRecord | None":
@@ -164,6 +163,7 @@ def _is_sound(record: OffloadRecord) -> bool:
         record.kind in _LETTERS
         and all(type(text) is str for text in (*texts, record.encoding, record.call_id or "", *media_paths))
         and all(type(n) is int for n in (record.ordinal, record.size, record.characters, *record.frames, *sizes))
+        and type(record.adopted) is bool
     )
 
 

@@ -163,13 +163,18 @@ class SessionRecords:
                 data = await within(self._timeout, self.environment.read_file(f"{self._folder}/{name}"))
             except FileMissing:  # Expired by another process since the listing.
                 return None
-            record = OffloadRecord.from_json(data)
+            record = self._parsed(name, data)
             if record is None:
-                _log.warning("%s/%s is no record that can be read; it is passed over", self._folder, name)
-                self._index.remove(name)
                 return None
             self._remember(name, record)
         return self._records[name]
+
+    def _parsed(self, name: RecordName, data: bytes) -> OffloadRecord | None:
+        record = OffloadRecord.from_json(data)
+        if record is None:
+            _log.warning("%s/%s is no record that can be read; it is passed over", self._folder, name)
+            self._index.remove(name)
+        return record
 
     def _remember(self, name: RecordName, record: OffloadRecord) -> None:
         self._records[name] = record

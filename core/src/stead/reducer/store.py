@@ -96,7 +96,8 @@ class SessionStore:
             seconds = self._timeout + facts.size / _BYTES_PER_SECOND
             target = path or self.default_path(call, facts.sha256, suffix)
             try:
-                await within(seconds, self._write_new(target, data))
+                if not await within(seconds, self._write_new(target, data)):
+                    facts = facts._replace(adopted=path is not None)
             except FileExists:
                 if path is not None:
                     raise
@@ -149,7 +150,7 @@ class SessionStore:
         if path is not None and await self._exists(path):
             if not await self._in_time(self._holds(path, spool.chunks()), spool):
                 raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
-            return self._done(Stored(path, spool.size, spool.characters, spool.sha256))
+            return self._done(Stored(path, spool.size, spool.characters, spool.sha256, adopted=True))
         return await self._stream(target, spool, path, ended, if_absent=False)
 
     async def _stream(
@@ -221,8 +222,8 @@ class SessionStore:
             return False
         return True
 
-    async def _write_new(self, path: str, content: Content) -> None:
-        """Writes where nothing is; the same content there is as good.
+    async def _write_new(self, path: str, content: Content) -> bool:
+        """Writes where nothing is; the same content there is as good, and the answer is False.
 
         Raises:
             FileExists: Other content is there.
@@ -233,13 +234,16 @@ class SessionStore:
         if capabilities.create_only:
             try:
                 await self.environment.write_file(path, whole, if_absent=True)
+                return True
             except FileExists:
                 if not await self._holds(path, _each(content)):
                     raise
         elif not await self._exists(path):
             await self.environment.write_file(path, whole)
+            return True
         elif not await self._holds(path, _each(content)):
             raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
+        return False
 
     async def _holds(self, path: str, content: AsyncGenerator[bytes, None]) -> bool:
         """True if the file at the path has exactly this content."""

@@ -12,7 +12,6 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 from stead.reducer.calls import ToolCall, current_call_id
-from stead.reducer.messages.blocks import json_text
 from stead.reducer.names import digest
 
 __all__ = ["CallId", "Reduces", "wrap_tool"]
@@ -148,8 +147,4 @@ def _id_of(call_id: CallId, name: str, args: tuple[Any, ...], kwargs: Mapping[st
     if given := given or current_call_id.get():
         return given
     # From name and arguments, so that a retry of the same call lands on the same file.
-    try:
-        text = json.dumps([args, kwargs], default=repr, sort_keys=True)
-    except (TypeError, ValueError, RecursionError):  # no JSON, and still a call
-        text = json_text([args, kwargs])
-    return f"{name}-{digest(name, text)[:12]}"
+    return f"{name}-{digest(name, json.dumps([args, kwargs], default=repr, sort_keys=True))[:12]}"
