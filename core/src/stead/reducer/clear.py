@@ -336,9 +336,11 @@ class Clearing:
 def _shares(plan: RoundPlan, counts: Callable[[int], int]) -> list[tuple[int, int]]:
     """Units before and after for each edit: those of its entries, and an equal part of what edits share."""
     number = len(plan.edits)
-    if plan.group is not None or number == 1:
-        before = plan.gain if plan.group is not None else sum([counts(index) for index in plan.counts])
-        return [(before // number, (before - plan.gain) // number)] * number
+    if plan.group is not None:
+        return [(plan.gain // max(1, number), 0)] * number
+    if number == 1:
+        before = sum([counts(index) for index in plan.counts])
+        return [(before, before - plan.gain)]
     owners: dict[int, set[int]] = {index: set() for index in plan.counts}
     for position, edit in enumerate(plan.edits):
         changed = ((edit.result, edit.exchange.result_index), (edit.arguments, edit.exchange.call_index))

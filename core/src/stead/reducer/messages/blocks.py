@@ -230,7 +230,7 @@ def as_content(content: Any) -> Content:
 
 
 def json_text(value: Any) -> str:
-    """Compact, stable JSON in which text stays readable; what is no JSON becomes its `str`, however it is nested.
+    """Compact, stable JSON in which text stays readable; what is no JSON becomes its `str`.
 
     Args:
         value: Any value.
@@ -272,7 +272,9 @@ def render_arguments(new: Any, form: ArgumentsForm) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
+    if isinstance(value, type):  # It has the method, but nothing to dump.
+        return str(value)
+    dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else str(value)
 
 
