@@ -169,9 +169,54 @@ def test_json_lines_and_standard_input(stead: Run) -> None:
     assert json.loads(stead("reduce", "-", "--json", stdin=lines).stdout)["messages"] == 4
 
 
+def test_only_a_newline_ends_a_line_and_a_mark_may_begin_the_file(stead: Run) -> None:
+    """U+2028, NEL and a form feed stand raw in strings; CRLF and a byte order mark do no harm."""
+    messages = conversation(1)
+    messages[0]["content"] = "a\u2028b\u0085c\u2029d"
+    lines = "\r\n".join(json.dumps(message, ensure_ascii=False) for message in messages)
+    Path("talk.jsonl").write_bytes(b"\xef\xbb\xbf" + lines.encode())
+    stead("reduce", "talk.jsonl", "-o", "same.json")
+    assert json.loads(Path("same.json").read_text()) == messages
+    assert json.loads(stead("reduce", "-", "--json", stdin="\ufeff" + lines).stdout)["messages"] == 4
+
+
+@pytest.mark.parametrize("levels", [200, 900])
+def test_deep_and_broken_values_are_shown(stead: Run, levels: int) -> None:
+    """Half a surrogate pair in an id, a name and arguments, and deep nesting, keep neither page nor JSON from coming."""
+    half, deep = "\ud83d", "[" * levels + "]" * levels
+    call = {"type": "tool_use", "id": half, "name": half, "input": {half: half}}
+    result = {"type": "tool_result", "tool_use_id": half, "content": half + "x " * 30_000}
+    text = json.dumps(
+        [
+            {"role": "user", "content": half},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": "ok"},
+        ]
+    )
+    Path("talk.json").write_text(text.replace('"input": {', '"input": {"deep": ' + deep + ", "))
+    done = stead("reduce", "talk.json", "--json", "--report", "page.html", "-o", "small.json")
+    decisions = json.loads(done.stdout)["decisions"]
+    assert [(decision["call_id"], decision["action"]) for decision in decisions] == [(half, "reduced")]
+    assert json.loads(stead("offloads", "list", "--json").stdout)[0]["call_id"] == half
+    assert json.loads(Path("small.json").read_text())[1] == json.loads(Path("talk.json").read_text())[1]
+    assert Page(Path("page.html").read_text()).open == []
+
+
+def test_the_table_and_the_warning_agree(stead: Run) -> None:
+    """A request that cannot be made smaller has the same number of tokens wherever it is told."""
+    for size in range(100, 104):
+        name = save([{"role": "user", "content": "word" + "x" * size}, *conversation(1)[1:]])
+        done = stead("reduce", name, "--max-tokens", "10").stdout
+        (warned,) = re.findall(r"the request has (\d+) tokens, more than 10, and nothing", done.splitlines()[-5])
+        assert f"next request: {int(warned):,} -> {int(warned):,} tokens" in done
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        ("[" * 200_000, "neither JSON nor JSON lines: nested too deeply"),
+        ("[" * 200_000 + "\n{}", "neither JSON nor JSON lines: nested too deeply"),
         ("{", "neither JSON nor JSON lines"),
         ("{}", "no list of messages, neither alone nor under messages, input"),
         ('[{"what": 1}]', "the message format cannot be told"),
@@ -183,6 +228,12 @@ def test_what_is_no_conversation_is_refused(stead: Run, text: str, complaint: st
     Path("talk.json").write_text(text)
     done = stead("reduce", "talk.json", code=0 if complaint is None else 2)
     assert complaint is None or complaint in done.stderr
+
+
+def test_other_encodings_are_one_line(stead: Run) -> None:
+    """A file that is not UTF-8 is refused with the place."""
+    Path("talk.json").write_bytes('[{"role": "user", "content": "é"}]'.encode("latin-1"))
+    assert "talk.json: not UTF-8: invalid continuation byte at byte 30" in stead("reduce", "talk.json", code=2).stderr
 
 
 def test_wrong_names_are_one_line(stead: Run) -> None:

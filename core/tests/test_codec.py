@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stead.errors import ConfigError
-from stead.reducer.messages.blocks import block_media, block_text, content_strings, with_text
+from stead.reducer.messages.blocks import block_media, block_text, content_strings, render_arguments, with_text
 from stead.reducer.messages.codec import Call, Codec, Media, Result, argument_object
 from stead.reducer.messages.detect import FORMATS, codec_named, find_codec
 from stead.reducer.messages.pairing import pair_rounds
@@ -113,6 +113,46 @@ def test_odd_entries_are_tolerated(name: str, odd: Any) -> None:
     """None, unknown roles and broken entries have a view without calls and results."""
     view = codec_named(name).view(odd)
     assert (view.calls, view.results) == ((), ())
+
+
+def nested(levels: int) -> Any:
+    """Lists in lists, as deep as asked."""
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@every_format
+@pytest.mark.parametrize("deep", [nested(500), nested(100_000), {(1, 2): "key"}])
+def test_what_cannot_be_json_is_seen_and_counted(name: str, deep: Any) -> None:
+    """Arguments, results and texts that are nested without end, or have keys that are no text, raise nowhere."""
+    codec = codec_named(name)
+    odd = {"type": "new", "value": deep, "source": deep, "more": [deep]}
+    for message in replaced(HISTORIES[name], BIG, odd):
+        view = codec.view(message)
+        assert view_tokens(view) >= 4
+        results = {result.ordinal: [odd] for result in view.results}
+        changed = codec.replace(message, results=results, arguments={call.ordinal: odd for call in view.calls})
+        assert view_tokens(codec.view(changed)) >= 4
+    assert content_strings([odd])
+
+
+def replaced(value: Any, old: Any, new: Any) -> Any:
+    """The value with a part of it, or the JSON text of that part, replaced."""
+    if value in (old, json.dumps(old)):
+        return new
+    if isinstance(value, dict):
+        return {key: replaced(item, old, new) for key, item in value.items()}
+    return [replaced(item, old, new) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("text", ['{"a":' + "[" * 100_000, '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"])
+def test_argument_text_nested_without_end_is_no_object(text: str) -> None:
+    """A model may open brackets for ever; as new arguments they are a ValueError."""
+    assert argument_object(Call(0, "a", "f", text)) is None
+    with pytest.raises(ValueError, match=r"JSON object|Expecting"):
+        render_arguments(text, "json")
 
 
 @every_format

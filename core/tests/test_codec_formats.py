@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stead.reducer.messages.blocks import block_media, block_text
 from stead.reducer.messages.codec import Call, Media, Result, View
 from stead.reducer.messages.detect import codec_named
 
@@ -165,6 +166,49 @@ def test_google_responses_stay_objects() -> None:
     assert second["response"] == {"output": "gone"}
     adk = {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"result": "text"}}}]}
     assert codec.replace(adk, results={0: "gone"})["parts"][0]["function_response"]["response"] == {"result": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("old", "failed", "new"),
+    [
+        ({"output": "long", "error": None}, False, {"output": "gone"}),
+        ({"result": "long", "error": ""}, False, {"result": "gone"}),
+        ({"result": "", "output": "long"}, False, {"output": "gone"}),
+        ({"output": "long", "error": "exit 1"}, True, {"error": "gone"}),
+        ({"error": None}, False, {"output": "gone"}),
+        ({"hits": 2}, False, {"output": "gone"}),
+    ],
+)
+def test_google_errors_are_those_that_say_something(old: dict[str, Any], failed: bool, new: dict[str, Any]) -> None:
+    """`"error": None` or `""` beside a result is a success, before and after its content is replaced."""
+    codec = codec_named("google-genai")
+    message = {"role": "user", "parts": [{"function_response": {"name": "f", "response": old}}]}
+    replaced = codec.replace(message, results={0: "gone"})
+    assert replaced["parts"][0]["function_response"]["response"] == new
+    assert [codec.view(entry).results[0].is_error for entry in (message, replaced)] == [failed, failed]
+
+
+def test_google_media_of_a_response_belong_to_its_result() -> None:
+    """They are blocks of the content: a text replaces them too, blocks keep those that are still there."""
+    codec = codec_named("google-genai")
+    image = {"inlineData": {"mimeType": "image/png", "data": IMAGE}}
+    film = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://bucket/film.mp4"}}
+    response = {"id": "a", "name": "f", "response": {"output": "seen"}, "parts": [image, film]}
+    message = {"role": "user", "parts": [{"functionResponse": response}]}
+    view = codec.view(message)
+    assert (view.role, view.media) == ("tool", ())
+    content = view.results[0].content
+    assert isinstance(content, list)
+    assert [block_text(block) for block in content] == ["seen", None, None]
+    assert [block_media(block) for block in content[1:]] == [Media("image", len(IMAGE) * 3 // 4), Media("video")]
+
+    def replaced(new: Any) -> Any:
+        return codec.replace(message, results={0: new})["parts"][0]["functionResponse"]
+
+    assert replaced("gone") == response | {"response": {"output": "gone"}, "parts": []}
+    blocks = [{"type": "text", "text": "short"}, content[2]]
+    assert replaced(blocks) == response | {"response": {"output": "short"}, "parts": [film]}
+    assert replaced(content) == response
 
 
 def test_google_signed_calls_keep_their_arguments() -> None:

@@ -43,6 +43,11 @@ async def files(environment, folder=".stead/offloads") -> list[str]:
         return []
 
 
+async def chunks(text: str):
+    for start in range(0, len(text), 500):
+        yield text[start : start + 500]
+
+
 async def make(reducer: Reducer, count: int) -> list[OffloadRecord]:
     for number in range(count):
         await reducer.truncate(ToolCall(f"c{number}", "T"), f"{number} {LONG}")
@@ -206,6 +211,77 @@ def test_a_forged_record_removes_nothing_of_others():
     run(body)
 
 
+def test_half_a_surrogate_pair_in_an_id_or_name_is_recorded():
+    """The record holds it, and a later reducer finds the result again by it."""
+
+    async def body(reducer):
+        call = ToolCall("\ud83d", "T\ud83d", {"\ud83d": "\udc00"})
+        shown = await reducer.truncate(call, LONG)
+        (record,) = await reducer.offloads.list()
+        assert (record.call_id, record.tool) == ("\ud83d", "T\ud83d")
+        assert await Reducer(reducer.environment, reducer.config).truncate(call, LONG) == shown != LONG
+        assert await reducer.offloads.list() == [record]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"time": "bad"},
+        {"time": 5},
+        {"path": 5},
+        {"kind": "odd"},
+        {"size": "x"},
+        {"frames": ["x"]},
+        {"frames": 3},
+        {"media": [{"path": 7}]},
+        {"media": ["x"]},
+        {"call_id": 3},
+    ],
+)
+def test_a_damaged_record_is_passed_over(damage: dict[str, Any], caplog: pytest.LogCaptureFixture):
+    """It is told with its path, and the others are listed, found and expired as ever."""
+
+    async def body(reducer):
+        damaged, record = await make(reducer, 2)
+        folder = f"{reducer.config.root_dir}/{reducer.session}/records"
+        text = json.dumps(json.loads(damaged.to_json()) | damage)
+        await reducer.environment.write_file(f"{folder}/{damaged.name()}", text)
+        offloads = Offloads(reducer.environment)
+        assert await offloads.list() == [record]
+        assert await offloads.read(damaged.path) == f"0 {LONG}".encode()
+        assert await offloads.expire(age=0, quota=0) == [record.path]
+        assert f"{folder}/{damaged.name()} is no record that can be read; it is passed over" in caplog.messages
+
+    run(body)
+
+
+class NoConditions(MemoryEnvironment):
+    capabilities = replace(MemoryEnvironment.capabilities, create_only=False)
+
+
+@pytest.mark.parametrize("environment", [MemoryEnvironment, NoConditions])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_file_of_the_callers_stays(environment, streams: bool):
+    """What lay at a path of the caller's before, with the same content, is named, and outlives its record."""
+
+    async def body(reducer):
+        await reducer.environment.write_file("docs/c", LONG)
+        for call in (ToolCall("c", "T"), ToolCall("d", "T")):
+            if streams:
+                async with aclosing(reducer.truncate_stream(call, chunks(LONG))) as shown:
+                    assert "docs/c" in "".join([chunk async for chunk in shown])
+            else:
+                assert "docs/c" in await reducer.truncate(call, LONG)
+        assert [record.path for record in await reducer.offloads.list()] == ["docs/c", "docs/c"]
+        assert await reducer.offloads.expire(age=0) == []
+        assert await reducer.offloads.list() == []
+        assert await reducer.environment.read_file("docs/c") == LONG.encode()
+
+    run(body, environment(), gen_trunc_offload_file_path=lambda call: "docs/c")
+
+
 def test_an_own_path_is_removed_with_its_record():
     """What a path generator chose outside the folder expires too, since its content is the recorded one."""
 
@@ -340,6 +416,27 @@ def test_lines_of_a_compressed_offload_are_read_by_range():
             await view.write_file(record.path, "x")
 
     run(body, compression="zstd")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("path", "encoding"), [("out/c.txt", "none"), ("out/c.zst", "zstd")])
+def test_only_a_path_that_says_so_is_compressed(path: str, encoding: str, streams: bool):
+    """A path of the caller's own holds plain text, unless it ends in `.zst`; both read back as the text."""
+
+    async def body(reducer):
+        if streams:
+            async with aclosing(reducer.truncate_stream(ToolCall("c", "T"), chunks(LONG))) as shown:
+                assert path in "".join([chunk async for chunk in shown])
+        else:
+            assert path in await reducer.truncate(ToolCall("c", "T"), LONG)
+        (record,) = await reducer.offloads.list()
+        assert (record.path, record.encoding) == (path, encoding)
+        assert (await reducer.environment.read_file(path) == LONG.encode()) is (encoding == "none")
+        assert await reducer.offloads.read(path) == LONG.encode()
+        assert await reducer.environment_of(path).read_file(path) == LONG.encode()
+        assert await reducer.offloads.expire(age=0) == [path]
+
+    run(body, compression="zstd", gen_trunc_offload_file_path=lambda call: path)
 
 
 # ---- a process that dies ----------------------------------------------------------------------------------------------

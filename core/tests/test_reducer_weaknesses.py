@@ -14,6 +14,7 @@ from stead.errors import ConfigError, Unavailable
 from stead.reducer import Reduced, Reducer, ReducerConfig, Report, ToolCall, ToolConfig
 from stead.reducer.messages.openai_chat import OpenAIChat
 from stead.reducer.tokens import TokenMeter
+from stead.tools import toolset
 
 
 def asks(*ids: str, name: str = "Read", arguments: str = "{}") -> dict[str, Any]:
@@ -253,6 +254,19 @@ def test_b10_settings_mean_what_they_say():
             ReducerConfig(**{name: -1})
 
 
+def test_a_toolset_counts_as_its_tools():
+    """The mapping that `toolset` makes is taken for its tools, not for their names."""
+    tools = toolset(MemoryEnvironment())
+
+    async def body(reducer):
+        return [
+            (await reducer.clear([USER], tools=given)).report.before_tokens for given in ((), tools, tools.values())
+        ]
+
+    without, mapping, values = run(body, max_tokens_for_clear=10**9)
+    assert mapping == values > without + 500
+
+
 def test_b11_odd_values_do_not_crash():
     """None in the history, more retention than rounds, a tool entry of None, a handler's answer without parts."""
 
@@ -276,6 +290,29 @@ def test_b11_odd_values_do_not_crash():
             await reducer.truncate(CALL, LONG)
 
     run(refuses, trunc_handler=wrong)
+
+
+def test_nesting_without_end_is_cleared_like_anything_else():
+    """A model may open brackets for ever: in arguments, as their JSON text or an object, and in a tool's blocks."""
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    blocks = [{"type": "text", "text": "word " * 800}, {"type": "new", "value": deep}]
+    chat = [asks("a", arguments='{"a":' + "[" * 100_000), *old("b")[1:], says("a", "word " * 800), *old("z")]
+    anthropic = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {"deep": deep}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": blocks}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "b", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": "short"}]},
+    ]
+
+    async def body(reducer):
+        for history in (chat, anthropic):
+            report = (await reducer.clear(history)).report
+            assert [decision.action for decision in report.decisions] == ["reduced"]
+            assert report.after_tokens < report.before_tokens
+
+    run(body)
 
 
 def test_b12_a_rewriter_never_gets_a_users_message():
@@ -443,6 +480,24 @@ def test_b23_every_decision_is_reported():
         assert decision.path
         assert decision.reason
     assert len(processed) == 1
+
+
+def test_each_call_of_a_round_is_reported_with_its_own_tokens():
+    """A result of 20,000 characters and one of 400 are not told as two of the average, nor are arguments."""
+    arguments = json.dumps({"path": "p", "content": "x " * 4_000})
+    calls = [asks("a", arguments=arguments)["tool_calls"][0], *asks("b", "c")["tool_calls"]]
+    results = [says("a", "ok"), says("b", "z " * 10_000), says("c", "q " * 300)]
+    history = [{"role": "assistant", "content": None, "tool_calls": calls}, *results, *old("z")]
+
+    async def body(reducer):
+        decisions = (await reducer.clear(history)).report.decisions
+        found = {decision.call_id: decision.before_tokens for decision in decisions if decision.action == "reduced"}
+        assert set(found) == {"a", "b", "c"}
+        assert 2_000 < found["a"] < 2_100
+        assert 5_000 < found["b"] < 5_100
+        assert 150 < found["c"] < 200
+
+    run(body)
 
 
 def test_b24_the_preset_counts_as_it_says():

@@ -3,19 +3,23 @@
 import argparse
 import asyncio
 import base64
+import functools
 import inspect
 import json
 import mimetypes
 import random
 from collections.abc import Coroutine
+from fractions import Fraction
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
+from stead.environments import MemoryEnvironment
 from stead.errors import ConfigError
 from stead.reducer.estimate import UNIT
 from stead.reducer.messages.codec import Call, Media, Result, View
@@ -27,6 +31,7 @@ from stead.reducer.tokens import (
     media_tokens,
     view_tokens,
 )
+from stead.tools import toolset
 
 TEXTS: dict[str, str] = json.loads((Path(__file__).parent / "texts.json").read_text())
 RANDOM = random.Random(7)
@@ -159,6 +164,103 @@ def test_tool_schemas_count() -> None:
 
     tools = [{"name": "Search", "description": "finds", "parameters": schema}, Tool()]
     assert 2_020 <= run(TokenMeter().count_tools(tools)) / UNIT <= 2_120
+
+
+def plain_tool(query: str, *, limit: int = 10) -> str:
+    """Finds what is asked for."""
+    return query * limit
+
+
+class Search(BaseModel):
+    """Finds."""
+
+    query: str = Field(description="d" * 4_000)
+
+
+class WithSchema:
+    name = "Search"
+    description = "finds"
+    args_schema = Search
+
+
+class WithParams:
+    name = "Search"
+    params_json_schema: ClassVar[dict[str, str]] = {"q": "d" * 4_000}
+
+
+@pytest.mark.parametrize(
+    ("tool", "least", "most"),
+    [
+        (Search, 1_000, 1_200),
+        (Search(query="q" * 400), 100, 150),
+        (WithSchema(), 1_000, 1_200),
+        (WithParams(), 1_000, 1_050),
+        (plain_tool, 25, 60),
+        (functools.partial(plain_tool, limit=3), 10, 120),
+        (len, 10, 60),
+        ("d" * 400, 100, 100),
+    ],
+)
+def test_every_kind_of_tool_counts(tool: Any, least: int, most: int) -> None:
+    """Pydantic classes by their schema, functions by name, docstring and signature, a text as it is."""
+    meter = TokenMeter()
+    assert least <= run(meter.count_tools([tool])) / UNIT <= most
+    assert meter.take_warnings() == ()
+
+
+def test_a_toolset_counts_its_tools() -> None:
+    """Of a mapping of tools the values count, not the names."""
+    tools = toolset(MemoryEnvironment())
+    asked = [run(TokenMeter().count_tools(given)) for given in (tools, list(tools.values()))]
+    assert asked[0] == asked[1] > 500 * UNIT
+
+
+class NoSchema:
+    @property
+    def name(self) -> str:
+        raise LookupError("nameless")
+
+
+def test_what_is_no_tool_is_told() -> None:
+    """It counts nothing, and a warning names it."""
+    meter = TokenMeter()
+    assert run(meter.count_tools([None, 5, NoSchema()])) == 0
+    assert meter.take_warnings() == (
+        "a value of type NoneType among the tools is none; it counts nothing",
+        "a value of type int among the tools is none; it counts nothing",
+        "a tool's schema raised LookupError: nameless; it counts nothing",
+    )
+
+
+def test_only_the_tools_of_the_last_request_are_known() -> None:
+    """New schemas of the same content are not counted again, changed ones are, and none is kept for ever."""
+    asked: list[int] = []
+
+    def counter(tool: Any) -> int:
+        asked.append(len(tool["description"]))
+        return len(tool["description"])
+
+    async def ask() -> list[int]:
+        meter = TokenMeter(counter=counter)
+        counts = [await meter.count_tools([{"name": "a", "description": "x" * 9}]) for _ in range(100)]
+        grown = {"name": "a", "description": "x"}
+        counts.append(await meter.count_tools([grown]))
+        grown["description"] = "x" * 4_000
+        counts.append(await meter.count_tools([grown]))
+        counts.append(await meter.count_tools([{"description": "other"}, grown]))
+        assert len(meter._tools) == 2
+        return counts
+
+    assert run(ask()) == [9 * UNIT] * 100 + [UNIT, 4_000 * UNIT, 4_005 * UNIT]
+    assert asked == [9, 1, 4_000, 5]
+
+
+@pytest.mark.parametrize(("answer", "units"), [(10.9, 1_090), (0.004, 0), (7, 700), (Fraction(1, 2), 50)])
+def test_fractions_of_a_counter_count(answer: Any, units: int) -> None:
+    """Any real number is taken, to a hundredth: five messages of 10.9 tokens are 54.5, not 50."""
+    meter = TokenMeter(counter=lambda _: answer)
+    assert run(meter.count({}, View("user"))) == units
+    assert TokenMeter(text_counter=lambda _: answer).estimate(View("user", texts=("x",))) == 400 + units
 
 
 def test_calibration_is_bounded() -> None:

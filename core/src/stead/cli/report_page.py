@@ -1,6 +1,5 @@
 """The page of `stead reduce --report`: one HTML file that needs no network, no server and no script."""
 
-import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -47,9 +46,11 @@ def report_page(replay: Replay, *, title: str) -> str:
         *_conversation(replay),
     ]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n' + "\n".join(
+    page = f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n' + "\n".join(
         [*body, "</body></html>\n"]
     )
+    # A lone surrogate, wherever it stands, cannot be written as UTF-8.
+    return page.encode("utf-8", "replace").decode()
 
 
 def _summary(replay: Replay) -> str:
@@ -144,12 +145,11 @@ def _full(what: str, text: str) -> str:
 
 
 def _pre(text: str) -> str:
-    # A lone surrogate cannot be written as UTF-8.
-    return f"<pre>{escape(text.encode('utf-8', 'replace').decode())}</pre>"
+    return f"<pre>{escape(text)}</pre>"
 
 
 def _arguments(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return arguments if isinstance(arguments, str) else json_text(arguments)
 
 
 def _text(content: Content) -> str:

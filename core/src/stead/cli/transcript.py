@@ -77,9 +77,12 @@ def read_transcript(path: Path) -> Transcript:
         SteadError: It cannot be read.
     """
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise SteadError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
     data = _parsed(text, str(path))
     if isinstance(data, list):
         return Transcript(data)
@@ -94,16 +97,18 @@ def read_transcript(path: Path) -> Transcript:
 def _parsed(text: str, name: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
-        lines = [line for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        # Not splitlines: only \n ends a line here, and U+2028 may stand in a string.
+        lines = [line for line in text.split("\n") if line.strip()]
         try:
             return [json.loads(line) for line in lines] if len(lines) > 1 else _fail(name, error)
-        except ValueError:
+        except (ValueError, RecursionError):
             return _fail(name, error)
 
 
-def _fail(name: str, error: ValueError) -> Any:
-    raise ConfigError(f"{name}: neither JSON nor JSON lines: {error}") from None
+def _fail(name: str, error: Exception) -> Any:
+    why = "nested too deeply" if isinstance(error, RecursionError) else error
+    raise ConfigError(f"{name}: neither JSON nor JSON lines: {why}") from None
 
 
 async def replay(environment: Environment | None, settings: ReducerConfig, transcript: Transcript) -> Replay:

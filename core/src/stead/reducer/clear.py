@@ -22,6 +22,7 @@ from stead.reducer.messages.pairing import Exchange
 from stead.reducer.quick import Quick, QuickPlan, suits
 from stead.reducer.repeat import Repeater, group_hash, spliced, with_undone
 from stead.reducer.rounds import RoundPlan, Rounds
+from stead.reducer.schemas import listed_tools
 from stead.reducer.tokens import TokenMeter
 from stead.reducer.writes import store_edits, store_group
 
@@ -72,7 +73,7 @@ class Clearing:
         return outcome
 
     async def _run(self, messages: Sequence[Any], tools: Iterable[Any]) -> Outcome:
-        tools = tuple(tools)
+        tools = listed_tools(tools)
         await self._context.flush()
         history, start = self._take(messages)
         columns = history.read_quickly(start)
@@ -317,12 +318,9 @@ class Clearing:
             history.ledger.replace(edited, counts)
 
     def _decisions(self, plan: RoundPlan, counts: Callable[[int], int], reason: str) -> list[Decision]:
-        share = max(1, len(plan.edits))
-        before = sum([counts(index) for index in plan.counts]) if plan.group is None else plan.gain
-        shares = (tokens_in(before // share), tokens_in((before - plan.gain) // share))
         decisions = []
-        for edit in plan.edits:
-            decisions.append(self._decision(edit, "reduced", reason, shares))
+        for edit, (before, after) in zip(plan.edits, _shares(plan, counts), strict=True):
+            decisions.append(self._decision(edit, "reduced", reason, (tokens_in(before), tokens_in(after))))
             edit.settle()
         return decisions + [_kept(exchange, why) for exchange, why in plan.kept]
 
@@ -333,6 +331,28 @@ class Clearing:
             path = edit.paths.result or edit.paths.arguments
         tool, call_id = edit.tool, edit.exchange.call.id
         return Decision("clear", tool, call_id, action, reason, before, after, counts[0], counts[1], path)
+
+
+def _shares(plan: RoundPlan, counts: Callable[[int], int]) -> list[tuple[int, int]]:
+    """Units before and after for each edit: those of its entries, and an equal part of what edits share."""
+    number = len(plan.edits)
+    if plan.group is not None:
+        return [(plan.gain // max(1, number), 0)] * number
+    if number == 1:
+        before = sum([counts(index) for index in plan.counts])
+        return [(before, before - plan.gain)]
+    owners: dict[int, set[int]] = {index: set() for index in plan.counts}
+    for position, edit in enumerate(plan.edits):
+        changed = ((edit.result, edit.exchange.result_index), (edit.arguments, edit.exchange.call_index))
+        for new, index in changed:
+            if new is not None and index in owners:
+                owners[index].add(position)
+    shares = [(0, 0)] * number
+    for index, own in owners.items():
+        for position in own:
+            before, after = shares[position]
+            shares[position] = before + counts(index) // len(own), after + plan.counts[index] // len(own)
+    return shares
 
 
 def _kept(exchange: Exchange, reason: str) -> Decision:

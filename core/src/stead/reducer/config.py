@@ -17,7 +17,7 @@ __all__ = ["Handler", "OnOffloadError", "PathGenerator", "ReducerConfig", "Rewri
 Handler = Callable[[ToolCall, Any], Awaitable[Reduced | None]]
 """Gets the call and its result; None leaves the result alone."""
 PathGenerator = Callable[[ToolCall], str | Awaitable[str]]
-TokenCounter = Callable[[Any], int | Awaitable[int]]
+TokenCounter = Callable[[Any], float | Awaitable[float]]
 Rewriter = Callable[[Any, list[Any]], Any]
 PostProcess = Callable[[Any], Any]
 Compression = Literal["none", "zstd"]
@@ -120,6 +120,7 @@ class ReducerConfig:
     background_writes: bool = False
     """Whether `truncate` returns before the write is done. `clear` and `flush` wait for it."""
     compression: Compression = "none"
+    """`"zstd"` compresses at the reducer's own paths, and where a path of your own ends in `.zst`."""
     redact: Callable[[str], str] | None = None
     """Called with each line (at most 1 MiB at a time) before it is stored or shown in a notice; for long texts in a
     thread."""

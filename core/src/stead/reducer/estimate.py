@@ -194,4 +194,4 @@ def text_weigher(counter: TextCounter | None) -> Callable[[str], int]:
 
 
 def _scaled(counter: Callable[[str], Any]) -> Callable[[str], int]:
-    return lambda text: UNIT * int(counter(text))
+    return lambda text: round(UNIT * counter(text))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stead.reducer.estimate import tokens_in
+from stead.reducer.estimate import UNIT
 from stead.reducer.messages.codec import Codec, Result, View
 from stead.reducer.messages.pairing import Pairing, Round
 from stead.reducer.tokens import TokenMeter
@@ -36,7 +36,7 @@ class Reading:
     @property
     def tokens(self) -> int:
         """Tokens of the whole request, not calibrated (`TokenMeter.tokens`)."""
-        return tokens_in(self.total)
+        return round(self.total / UNIT)
 
 
 class Ledger:

@@ -38,7 +38,14 @@ def media_part(block: Any) -> MediaPart:
     Args:
         block: A dict or a library's object.
     """
-    plain = _plain(block)
+    try:
+        found = _found_in(_plain(block))
+    except RecursionError:  # nested too deeply to look for anything
+        found = None
+    return found or MediaPart("application/json", json_text(block).encode(errors="replace"), None)
+
+
+def _found_in(plain: Any) -> MediaPart | None:
     for owner, key, value in _strings(plain):
         found = _decoded(key, value)
         if found is not None:
@@ -48,7 +55,7 @@ def media_part(block: Any) -> MediaPart:
             return MediaPart(mime_type or _type_of(owner) or _type_of(plain) or "application/octet-stream", data, shell)
     if _is_reference(plain):
         return MediaPart(_type_of(plain) or "reference", None, plain)
-    return MediaPart("application/json", json_text(block).encode(errors="replace"), None)
+    return None
 
 
 def _plain(block: Any) -> Any:

@@ -168,8 +168,9 @@ class Offloads:
                 name for other, records in groups.items() if other[0] == key[0] for r, _ in records for name in r.paths
             }
             environment = found[0][1].environment
+            adopted = {record.path for record, _ in found if record.adopted}
             for name in dict.fromkeys(name for record, _ in found for name in record.paths):
-                if name not in still_named and await self._is_ours(environment, name, found[0][0]):
+                if name not in still_named | adopted and await self._is_ours(environment, name, found[0][0]):
                     with suppress(FileMissing):
                         await environment.delete_file(name)
                         removed.append(name)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from stead.reducer.calls import Phase, ToolCall
+from stead.reducer.messages.blocks import json_text
 from stead.reducer.pieces import encoded
 
 __all__ = ["Kind", "OffloadRecord", "RecordIndex", "RecordName", "Stored", "hash_text", "parse_record_name"]
@@ -38,6 +39,8 @@ class Stored(NamedTuple):
     encoding: str = "none"
     frames: Sequence[int] = ()
     """Compressed size of each frame of 1 MiB, where `encoding` is `"zstd"`."""
+    adopted: bool = False
+    """True if the same content lay at a path of the caller's before: it is the caller's file, and stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ class OffloadRecord:
     """False if the stream it came from failed or was closed before its end."""
     encoding: str = "none"
     frames: Sequence[int] = ()
+    adopted: bool = False
+    """As in `Stored`."""
     handler_arguments: Any = None
     """What stands in place of the call's arguments, where a handler said so together with the result."""
     media: Sequence[Mapping[str, Any]] = ()
@@ -104,11 +109,11 @@ class OffloadRecord:
     def to_json(self) -> str:
         """The record's file content."""
         # Not dataclasses.asdict: it copies every value, which takes longer than all the rest.
-        return json.dumps({"version": 1} | {name: getattr(self, name) for name in self.__slots__}, ensure_ascii=False)
+        return json_text({"version": 1} | {name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, data: bytes) -> "OffloadRecord | None":
-        """Reads a record back; None if the bytes are no record (a foreign file, another version).
+        """Reads a record back; None if the bytes are no record (a foreign or damaged file, another version).
 
         Args:
             data: The file's content.
@@ -116,8 +121,9 @@ class OffloadRecord:
         try:
             values = json.loads(data)
             known = {item.name for item in fields(cls)}
-            return cls(**{name: value for name, value in values.items() if name in known})
-        except (ValueError, TypeError, AttributeError):
+            record = cls(**{name: value for name, value in values.items() if name in known})
+            return record if _is_sound(record) else None
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
     @classmethod
@@ -141,6 +147,24 @@ class OffloadRecord:
             **stored._asdict(),
             ordinal=ordinal,
         )
+
+
+def _is_sound(record: OffloadRecord) -> bool:
+    """True if every value is of its type: one damaged file must not keep the others from being listed and expired.
+
+    Raises:
+        ValueError: The time is none.
+    """
+    datetime.fromisoformat(record.time)
+    texts = (record.session, record.tool, record.path, record.sha256, record.source_sha256, record.replacement_sha256)
+    media_paths = [item.get("path") or "" for item in record.media]
+    sizes = [item.get("size", 0) for item in record.media]
+    return (
+        record.kind in _LETTERS
+        and all(type(text) is str for text in (*texts, record.encoding, record.call_id or "", *media_paths))
+        and all(type(n) is int for n in (record.ordinal, record.size, record.characters, *record.frames, *sizes))
+        and type(record.adopted) is bool
+    )
 
 
 class RecordName(NamedTuple):

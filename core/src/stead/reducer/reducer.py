@@ -185,7 +185,7 @@ class Reducer:
 
         Args:
             messages: The history, in any format that `stead.reducer.messages` knows. Never changed.
-            tools: The schemas of the tools that are sent along; they count.
+            tools: The schemas of the tools that are sent along, or the tools themselves; they count.
 
         Returns:
             The messages to send, and what was done.

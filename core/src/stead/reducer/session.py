@@ -1,6 +1,7 @@
 """What is recorded of one session in one environment: loaded with one listing, read when asked for, kept."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from pathlib import PurePosixPath
@@ -13,6 +14,7 @@ from stead.reducer.records import Kind, OffloadRecord, RecordIndex, RecordName, 
 __all__ = ["SessionRecords", "off_loop", "stop", "within"]
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _CANCEL_GRACE = 1.0
 _AT_ONCE = 16
 _IN_THREAD = 1 << 20
@@ -161,11 +163,18 @@ class SessionRecords:
                 data = await within(self._timeout, self.environment.read_file(f"{self._folder}/{name}"))
             except FileMissing:  # Expired by another process since the listing.
                 return None
-            record = OffloadRecord.from_json(data)
+            record = self._parsed(name, data)
             if record is None:
                 return None
             self._remember(name, record)
         return self._records[name]
+
+    def _parsed(self, name: RecordName, data: bytes) -> OffloadRecord | None:
+        record = OffloadRecord.from_json(data)
+        if record is None:
+            _log.warning("%s/%s is no record that can be read; it is passed over", self._folder, name)
+            self._index.remove(name)
+        return record
 
     def _remember(self, name: RecordName, record: OffloadRecord) -> None:
         self._records[name] = record

@@ -63,6 +63,10 @@ class SessionStore:
         """Ends the default path of a text."""
         return SUFFIX if self._compress else ""
 
+    def _compresses(self, path: str | None) -> bool:
+        """Who names a file `.txt` expects text in it."""
+        return self._compress and (path is None or path.endswith(SUFFIX))
+
     def default_path(self, call: ToolCall, content_hash: str, suffix: str = "") -> str:
         """`{root_dir}/{session}/trunc/{safe id}-{hash}`, or `clear` in place of `trunc`."""
         return f"{self.folder}/{_FOLDERS[call.phase]}/{offload_name(call.id, content_hash)}{suffix}"
@@ -73,7 +77,7 @@ class SessionStore:
         Args:
             call: Whose content it is; its phase chooses the folder.
             content: What to store.
-            path: Where; None is the default path.
+            path: Where; None is the default path. Only a path that ends in `.zst` is compressed.
             suffix: Ends the default path: a media type's extension. Such content is not compressed.
 
         Raises:
@@ -86,13 +90,14 @@ class SessionStore:
             if known is not None:
                 return known
             data: Content = content
-            if self._compress and not suffix:
+            if not suffix and self._compresses(path):
                 data, frames = await asyncio.to_thread(_compressed, content)
                 suffix, facts = SUFFIX, facts._replace(encoding="zstd", frames=frames)
             seconds = self._timeout + facts.size / _BYTES_PER_SECOND
             target = path or self.default_path(call, facts.sha256, suffix)
             try:
-                await within(seconds, self._write_new(target, data))
+                if not await within(seconds, self._write_new(target, data)):
+                    facts = facts._replace(adopted=path is not None)
             except FileExists:
                 if path is not None:
                     raise
@@ -145,13 +150,13 @@ class SessionStore:
         if path is not None and await self._exists(path):
             if not await self._in_time(self._holds(path, spool.chunks()), spool):
                 raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
-            return self._done(Stored(path, spool.size, spool.characters, spool.sha256))
+            return self._done(Stored(path, spool.size, spool.characters, spool.sha256, adopted=True))
         return await self._stream(target, spool, path, ended, if_absent=False)
 
     async def _stream(
         self, target: str, spool: Spool, path: str | None, ended: asyncio.Event, *, if_absent: bool = True
     ) -> Stored:
-        writer = FrameWriter() if self._compress else None
+        writer = FrameWriter() if self._compresses(path) else None
         known: list[Stored] = []
 
         async def pieces() -> AsyncGenerator[bytes, None]:
@@ -217,8 +222,8 @@ class SessionStore:
             return False
         return True
 
-    async def _write_new(self, path: str, content: Content) -> None:
-        """Writes where nothing is; the same content there is as good.
+    async def _write_new(self, path: str, content: Content) -> bool:
+        """Writes where nothing is; the same content there is as good, and the answer is False.
 
         Raises:
             FileExists: Other content is there.
@@ -229,13 +234,16 @@ class SessionStore:
         if capabilities.create_only:
             try:
                 await self.environment.write_file(path, whole, if_absent=True)
+                return True
             except FileExists:
                 if not await self._holds(path, _each(content)):
                     raise
         elif not await self._exists(path):
             await self.environment.write_file(path, whole)
+            return True
         elif not await self._holds(path, _each(content)):
             raise FileExists(f"other content lies at {path!r}; an offload never replaces it", path=path)
+        return False
 
     async def _holds(self, path: str, content: AsyncGenerator[bytes, None]) -> bool:
         """True if the file at the path has exactly this content."""

@@ -1,12 +1,15 @@
 """How many tokens a message, a result or a tool schema has, media included."""
 
+import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 from stead.reducer.estimate import UNIT, TextCounter, estimate_tokens, exact_counter, text_weigher, tokens_in
-from stead.reducer.messages.blocks import block_media, block_strings, json_text, read
+from stead.reducer.messages.blocks import block_media, block_strings, json_text
 from stead.reducer.messages.codec import Content, Media, View
+from stead.reducer.schemas import listed_tools, schema_text
 
 __all__ = [
     "TextCounter",
@@ -19,8 +22,8 @@ __all__ = [
     "view_tokens",
 ]
 
-TokenCounter = Callable[[Any], int | Awaitable[int]]
-"""Tokens of one message, or of one tool schema."""
+TokenCounter = Callable[[Any], float | Awaitable[float]]
+"""Tokens of one message, or of one tool schema; a fraction counts to a hundredth."""
 
 # Tokens that a provider adds around a message and around a tool call (role, separators, name and id fields).
 MESSAGE_TOKENS = 4
@@ -67,6 +70,31 @@ def view_tokens(view: View, counter: TextCounter | None = None) -> int:
     return tokens_in(_view_units(view, text_weigher(counter)))
 
 
+class _KnownTool(NamedTuple):
+    """A tool of the last request."""
+
+    tool: Any
+    content: Any
+    """What was counted: of a dict a copy, since it may be changed in place."""
+    units: int
+
+    def is_of(self, tool: Any) -> bool:
+        """True if that tool counts the same: comparing dicts takes a fiftieth of counting them."""
+        if not isinstance(tool, dict):
+            return tool is self.tool
+        try:
+            return bool(tool == self.content)
+        except Exception:  # noqa: BLE001 - values inside may refuse to be compared, as arrays do
+            return False
+
+
+def _content_of(tool: Any) -> Any:
+    try:
+        return copy.deepcopy(tool) if isinstance(tool, dict) else tool
+    except Exception:  # noqa: BLE001 - what cannot be copied is counted each time
+        return None
+
+
 class TokenMeter:
     """Counts messages and tool schemas: by the caller's counter, by a vocabulary, or by estimate.
 
@@ -84,7 +112,7 @@ class TokenMeter:
     def __init__(self, *, counter: TokenCounter | None = None, text_counter: TextCounter | None = None) -> None:
         self._counter = counter
         self._weigh = text_weigher(text_counter)
-        self._tools: dict[int, tuple[Any, int]] = {}
+        self._tools: list[_KnownTool] = []
         self._factor = 1.0
         self.warnings: dict[str, None] = {}
 
@@ -131,26 +159,37 @@ class TokenMeter:
             message: The message, for the caller's counter.
             view: Its view.
         """
-        tokens = None if self._counter is None else await _ask(self._counter, message, self.warnings)
-        return _view_units(view, self._weigh) if tokens is None else tokens * UNIT
+        units = None if self._counter is None else await _ask(self._counter, message, self.warnings)
+        return _view_units(view, self._weigh) if units is None else units
 
     async def count_tools(self, tools: Iterable[Any]) -> int:
-        """Units of tool schemas; each object is counted once.
+        """Units of tool schemas. What the last request had too is not counted again.
 
         Args:
-            tools: Dicts, or objects with a name, a description and parameters.
+            tools: Dicts, functions, pydantic classes, or objects with a name, a description and parameters; of a
+                mapping, its values. What is none of these counts nothing, and `warnings` says so.
         """
-        total = 0
-        for tool in tools:
-            known = self._tools.get(id(tool))
-            if known is None or known[0] is not tool:
-                known = self._tools[id(tool)] = (tool, await self._count_tool(tool))
-            total += known[1]
-        return total
+        last, counted = self._tools, list[_KnownTool]()
+        by_id = {id(known.tool): known for known in last}
+        for index, tool in enumerate(listed_tools(tools)):
+            before = (*last[index : index + 1], by_id.get(id(tool)))
+            known = next((known for known in before if known is not None and known.is_of(tool)), None)
+            counted.append(known or _KnownTool(tool, _content_of(tool), await self._count_tool(tool)))
+        self._tools = counted
+        return sum([known.units for known in counted])
 
     async def _count_tool(self, tool: Any) -> int:
-        tokens = None if self._counter is None else await _ask(self._counter, tool, self.warnings)
-        return self._weigh(_schema_text(tool)) if tokens is None else tokens * UNIT
+        units = None if self._counter is None else await _ask(self._counter, tool, self.warnings)
+        if units is not None:
+            return units
+        try:
+            text = schema_text(tool)
+        except Exception as error:  # noqa: BLE001 - the caller's object; a missing number must not end the run
+            self.warnings[f"a tool's schema raised {type(error).__name__}: {error}; it counts nothing"] = None
+            return 0
+        if not text:
+            self.warnings[f"a value of type {type(tool).__name__} among the tools is none; it counts nothing"] = None
+        return self._weigh(text)
 
     def take_warnings(self) -> tuple[str, ...]:
         """The warnings so far, which are then forgotten."""
@@ -160,7 +199,7 @@ class TokenMeter:
 
 
 async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -> int | None:
-    """The caller's count; None, and a warning, if there is none."""
+    """The caller's count in units; None, and a warning, if there is none."""
     try:
         answer: Any = counter(message)
         if inspect.isawaitable(answer):
@@ -168,10 +207,11 @@ async def _ask(counter: TokenCounter, message: Any, warnings: dict[str, None]) -
     except Exception as error:  # noqa: BLE001 - the caller's code; a missing number must not end the run
         warnings[f"token_counter raised {type(error).__name__}: {error}; the estimate stands in"] = None
         return None
-    if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer < float("inf"):
+    number = -1.0 if isinstance(answer, bool) or not isinstance(answer, Real) else float(answer)
+    if not 0 <= number < float("inf"):
         warnings[f"token_counter answered {answer!r}; the estimate stands in"] = None
         return None
-    return int(answer)
+    return round(number * UNIT)
 
 
 def _view_units(view: View, weigh: Callable[[str], int]) -> int:
@@ -202,16 +242,3 @@ def _content_units(content: Content, weigh: Callable[[str], int]) -> int:
         media = block_media(block)
         units += sum(map(weigh, block_strings(block))) if media is None else media_tokens(media) * UNIT
     return units
-
-
-def _schema_text(tool: Any) -> str:
-    """A tool's schema as a provider gets it."""
-    if isinstance(tool, Mapping):
-        return json_text(tool)
-    if callable(getattr(tool, "model_dump", None)) and read(tool, "parameters", "args_schema") is None:
-        return json_text(tool.model_dump(mode="json", exclude_none=True))
-    schema = read(tool, "parameters", "parameters_json_schema", "input_schema", "args_schema")
-    if hasattr(schema, "model_json_schema"):
-        schema = schema.model_json_schema()
-    fields = {"name": read(tool, "name"), "description": read(tool, "description"), "parameters": schema}
-    return json_text({key: value for key, value in fields.items() if value is not None})

@@ -190,7 +190,7 @@ def _plain(value: Any) -> Any:
     """The value if JSON gives it back as it is, else None: another process could not repeat it."""
     try:
         return value if json.loads(json.dumps(value)) == value else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 

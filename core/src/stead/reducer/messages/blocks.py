@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from stead.reducer.messages.codec import ArgumentsForm, Content, Media, MediaKind
@@ -45,6 +45,8 @@ MEDIA_KINDS: Mapping[str, MediaKind] = {
 # What a model never reads as text: names of fields, marks of caching, and opaque proofs.
 UNREAD = frozenset({"type", "kind", "id", "cache_control", "signature", "encrypted_content", "thought_signature"})
 NO_FIELDS = (str, bytes, int, float, list, tuple)
+# Deeper values are shown as their JSON text: no real block comes near, and Python's stack has an end.
+DEEPEST = 100
 PAYLOADS = ("data", "base64", "file_data", "image_url", "url", "source", "file", "input_audio", "inline_data")
 
 
@@ -173,25 +175,21 @@ def media_of_type(mime_type: str | None, data: Any) -> Media:
     return Media(_kind_of(mime_type or ""), _payload_size(data))
 
 
-def block_strings(block: Any) -> Iterator[str]:
+def block_strings(block: Any, *, depth: int = 0) -> Iterator[str]:
     """Every text in a block that a model reads, wherever it is nested; nothing for media.
 
     Args:
         block: One item of a content list, or any value made of mappings, lists and strings.
+        depth: How deep it is nested in another.
     """
     text = block if isinstance(block, str) else None
-    if text is None and isinstance(block, Mapping):
-        if block_media(block) is None:
-            for key, value in block.items():
-                if key not in UNREAD:
-                    yield from block_strings(value)
-    elif text is None and isinstance(block, list | tuple):
-        for value in block:
-            yield from block_strings(value)
-    elif text is None and block is not None:
-        text = block_text(block)
-        if text is None and block_media(block) is None and hasattr(block, "model_dump"):
-            yield from block_strings(block.model_dump(exclude_none=True))
+    if text is None and depth > DEEPEST:
+        text = json_text(block)
+    elif text is None:
+        text = None if isinstance(block, Mapping | list | tuple) else block_text(block)
+        if text is None:
+            for value in _nested(block):
+                yield from block_strings(value, depth=depth + 1)
     if text:
         yield text
 
@@ -237,7 +235,10 @@ def json_text(value: Any) -> str:
     Args:
         value: Any value.
     """
-    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, a loop, nesting without end
+        return _shown(value)
     if text.isascii():
         return text
     try:
@@ -259,7 +260,10 @@ def render_arguments(new: Any, form: ArgumentsForm) -> Any:
     """
     if form == "text":
         return new if isinstance(new, str) else json_text(new)
-    parsed = json.loads(new) if isinstance(new, str) else new
+    try:
+        parsed = json.loads(new) if isinstance(new, str) else new
+    except RecursionError:
+        raise ValueError("arguments must be a JSON object that is not nested as deeply") from None
     if not isinstance(parsed, Mapping):
         raise ValueError(f"arguments must be a JSON object, not {type(parsed).__name__}")  # noqa: TRY004 - its content
     if form == "object":
@@ -268,8 +272,30 @@ def render_arguments(new: Any, form: ArgumentsForm) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, type):  # It has the method, but nothing to dump.
+        return str(value)
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else str(value)
+
+
+def _nested(block: Any) -> Iterable[Any]:
+    """What of a block may hold texts: items, fields that a model reads, the fields of a library's object."""
+    if isinstance(block, list | tuple):
+        return block
+    if block is None or block_media(block) is not None:
+        return ()
+    if isinstance(block, Mapping):
+        return [value for key, value in block.items() if key not in UNREAD]
+    # A class has the method too, but nothing to dump.
+    dump = None if isinstance(block, type) else getattr(block, "model_dump", None)
+    return (dump(exclude_none=True),) if callable(dump) else ()
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return f"<{type(value).__name__}, nested too deeply>"
 
 
 def _kind_of(mime_type: str) -> MediaKind:
@@ -284,12 +310,12 @@ def _kind_of(mime_type: str) -> MediaKind:
             return "file"
 
 
-def _payload_size(value: Any) -> int:
+def _payload_size(value: Any, depth: int = 0) -> int:
     """Bytes of a payload: raw, as base64, as a data URL, or nested in a block; 0 for a reference."""
     if isinstance(value, bytes | bytearray):
         return len(value)
     if isinstance(value, str):
         return 0 if value.startswith(("http:", "https:", "gs:", "file:")) else len(value) * 3 // 4
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, int | float) or depth > DEEPEST:
         return 0
-    return max((_payload_size(read(value, name)) for name in PAYLOADS), default=0)
+    return max((_payload_size(read(value, name), depth + 1) for name in PAYLOADS), default=0)

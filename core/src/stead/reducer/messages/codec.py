@@ -134,7 +134,7 @@ def argument_object(call: Call) -> dict[str, Any] | None:
     if isinstance(arguments, str) and call.form == "json":
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return dict(arguments) if isinstance(arguments, Mapping) else None
 
