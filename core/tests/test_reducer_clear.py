@@ -115,6 +115,20 @@ def test_the_newest_rounds_are_retained(retained, kept):
     run(body, clear_retention_suffix_limit=retained)
 
 
+@pytest.mark.parametrize("stores", [True, False])
+def test_fewer_rounds_than_are_retained_stay(stores):
+    """Over the trigger too: the limit is a promise, however short the history is."""
+
+    async def main():
+        async with MemoryEnvironment() as env:
+            settings = {"max_tokens_for_clear": 100, "clear_target_tokens": 0, "clear_retention_suffix_limit": 5}
+            reducer = Reducer(env if stores else None, ReducerConfig(skip_truncation=True, **settings))
+            outcome = await reducer.clear(rounds(4))
+            assert outcome.messages == rounds(4)
+
+    asyncio.run(main())
+
+
 def test_an_own_path_is_used():
     """A generator's path is in the notice and holds the result; `root_dir` is not used for it (C02)."""
 
@@ -139,6 +153,55 @@ def test_without_an_environment_results_become_placeholders():
         assert again.messages == outcome.messages
 
     asyncio.run(main())
+
+
+def without_environment(*histories: list[dict[str, Any]], **options: Any) -> list[Outcome]:
+    """What one reducer makes of several histories."""
+    config = {"skip_truncation": True, "max_tokens_for_clear": 2_000, "clear_target_tokens": 0, **options}
+
+    async def main():
+        reducer = Reducer(None, ReducerConfig(**config))
+        return [await reducer.clear(history) for history in histories]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_an_equal_id_and_size_is_not_the_same_exchange(blocks):
+    """Without an environment only what was cleared is cleared again: content tells, of results and of arguments."""
+
+    def history(result, arguments):
+        content = [{"type": "text", "text": result}] if blocks else result
+        return [asks(call("a", arguments=arguments)), says("a", content), *rounds(1)]
+
+    long = json.dumps({"content": "x " * 9_000})
+    first, other = history("ok" * 20, long), history("no" * 20, {"path": "keep me"})
+    small, unlike = history("a" * 20_000, {}), history("b" * 20_000, {})
+    outcomes = without_environment(first, other, [*first, USER], small, unlike[:2], [*small, USER])
+    cleared = {"content": "[18000 characters cleared]"}
+    assert [json.loads(o.messages[0]["tool_calls"][0]["function"]["arguments"]) for o in outcomes[:3]] == [
+        cleared,
+        {"path": "keep me"},
+        cleared,
+    ]
+    assert outcomes[1].messages == other
+    assert [o.messages[1]["content"] for o in outcomes[3:]] == [
+        "[Old Read result cleared]",
+        unlike[1]["content"],
+        "[Old Read result cleared]",
+    ]
+
+
+@pytest.mark.parametrize("call_id", ["read:0", ""])
+def test_ids_that_repeat_survive_a_summary_of_the_front(call_id):
+    """Without an environment the rounds behind a summary are what they are, though their numbers moved."""
+    history = [USER]
+    for number in range(10):
+        history += [asks(call(call_id)), says(call_id, f"{number} " + "word " * 800)]
+    rest = [{"role": "user", "content": "summary"}, *history[11:]]
+    first, second = without_environment(history, rest, max_tokens_for_clear=6_000)
+    assert [message["content"][0] for message in first.messages[2::2]] == ["["] * 9 + ["9"]
+    assert second.messages == rest
 
 
 def test_parallel_results_in_any_order_go_under_their_own_ids():

@@ -177,7 +177,7 @@ class Clearing:
         return await self._processed(Outcome(list(history.outputs), report))
 
     def _commit_quickly(self, history: History, columns: Columns, plan: QuickPlan) -> Sequence[Decision]:
-        self._repeater.remember_notices(plan.cleared)
+        self._repeater.remember_notices(plan.cleared, plan.texts)
         decisions: list[Decision] = []
         taken = 0
         for position, other in plan.others:
@@ -219,8 +219,8 @@ class Clearing:
 
     async def _plan(self, work: _Pass) -> int:
         """Plans rounds, the oldest first, until the target is reached; gives the tokens that they free."""
-        retained = self._config.clear_retention_suffix_limit
-        candidates = work.reading.rounds[: len(work.reading.rounds) - retained] if retained else work.reading.rounds
+        stop = max(0, len(work.reading.rounds) - self._config.clear_retention_suffix_limit)
+        candidates = work.reading.rounds[:stop]
         rounds = self._rounds(work)
         target, freed = self._config.clear_target_tokens or 0, 0
         for turn in candidates:

@@ -86,6 +86,7 @@ class QuickPlan:
     Attributes:
         entries: The list as it would be.
         cleared: The texts that are planned here.
+        texts: The texts themselves. Decisions outlive a pass, and must not keep them.
         others: Rounds that were planned the general way, each with the number of texts before it.
         freed: Units.
         done: The `Columns.done` that follows.
@@ -93,6 +94,7 @@ class QuickPlan:
 
     entries: list[Any]
     cleared: Cleared
+    texts: list[str] = field(default_factory=list)
     others: list[tuple[int, RoundPlan]] = field(default_factory=list)
     freed: int = 0
     done: int = 0
@@ -167,6 +169,7 @@ class Quick:
         if plan.freed + gain - (_AROUND + weights[-1] - notices[tools[-1]].units) >= enough:
             return False  # the target is reached before the last
         changes, entries = {tool: {"content": notices[tool].text} for tool in uses}, plan.entries
+        plan.texts += [entries[index]["content"] for index in at]
         for index, tool in zip(at, tools, strict=True):
             entries[index] = entries[index] | changes[tool]
         cleared = plan.cleared
