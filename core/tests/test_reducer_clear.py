@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 import json
 from contextlib import aclosing
 from pathlib import Path
@@ -500,6 +501,47 @@ def test_a_failed_write_leaves_its_round_and_the_others_go(part):
         assert later.messages[left[0]] != history[left[0]]
 
     run(body, Selective(), reports=reports)
+
+
+@pytest.mark.parametrize("policy", ["keep", "raise"])
+@pytest.mark.parametrize("part", ["clear/c2-", "records/c-"])
+def test_a_round_that_was_left_is_left_in_another_process_too(policy, part):
+    """What could be stored of it leaves no record: below the trigger nobody clears a half of it."""
+    history = [asks(call("c1"), call("c2")), says("c1", "one " * 900), says("c2", "two " * 900), *rounds(1, first=3)]
+
+    async def body(reducer):
+        written = []
+
+        def refuses(path):
+            written.append(path) if "records/" in path else None
+            return part in path and (part != "records/c-" or len(written) == 2)
+
+        reducer.environment.refuses = refuses
+        try:
+            assert (await reducer.clear(history)).messages == history
+        except Unavailable:
+            assert policy == "raise"
+        reducer.environment.refuses = lambda path: False
+        config = dataclasses.replace(reducer.config, max_tokens_for_clear=1_000_000)
+        assert (await Reducer(reducer.environment, config).clear(history)).messages == history
+
+    run(body, Selective(), on_offload_error=policy)
+
+
+def test_a_lone_surrogate_is_recorded_too():
+    """Half an emoji in arguments or in an id is offloaded like anything else, and known again (B11)."""
+    arguments = '{"half": "\\ud83d", "content": "' + "x" * 5_000 + '"}'
+    history = [asks(call("\ud83d", arguments=arguments)), says("\ud83d", "word " * 900), *rounds(1)]
+
+    async def body(reducer):
+        outcome = await reducer.clear(history)
+        assert [d.action for d in outcome.report.decisions] == ["reduced"]
+        assert await stored(reducer, outcome.messages[1]) == "word " * 900
+        assert len(outcome.messages[0]["tool_calls"][0]["function"]["arguments"]) < 300
+        again = await Reducer(reducer.environment, reducer.config).clear(history)
+        assert again.messages == outcome.messages
+
+    run(body)
 
 
 def test_a_failed_write_can_raise_or_clear_anyway():

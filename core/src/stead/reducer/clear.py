@@ -256,23 +256,20 @@ class Clearing:
 
     async def _store(self, work: _Pass) -> None:
         """Stores what the plans take out; a round of which something could not be stored is left, as configured."""
-        edits = [edit for plan in work.plans for edit in plan.edits]
-        predicted = [edit.paths for edit in edits]
-        failed = await store_edits(self._context, edits)
-        for index, error in failed.items():
+        predicted = {edit: edit.paths for plan in work.plans for edit in plan.edits}
+        failed = await store_edits(self._context, [plan.edits for plan in work.plans])
+        for edit, error in failed.items():
             if isinstance(error, ConfigError) or self._config.on_offload_error == "raise":
                 raise error
             reason = f"the offload could not be stored: {one_line(error)}"
-            work.decisions.append(self._decision(edits[index], "failed", reason))
-            edits[index].paths = NOWHERE
-            fill_in(self._context, edits[index])
-        kept, position = [], 0
+            work.decisions.append(self._decision(edit, "failed", reason))
+            edit.paths = NOWHERE
+            fill_in(self._context, edit)
+        kept = []
         for plan in work.plans:
-            own = range(position, position + len(plan.edits))
-            position += len(plan.edits)
-            if any(i in failed for i in own) and self._config.on_offload_error == "keep":
+            if not failed.keys().isdisjoint(plan.edits) and self._config.on_offload_error == "keep":
                 continue
-            if any(edits[i].paths is not predicted[i] for i in own):
+            if any(edit.paths is not predicted[edit] for edit in plan.edits):
                 await self._rounds(work).apply(plan)
             if not plan.is_worth_it:
                 work.history.exhausted.add(plan.round.index)

@@ -100,9 +100,9 @@ class QuickPlan:
     done: int = 0
 
     @property
-    def edits(self) -> list[Edit]:
-        """Of the rounds that were planned the general way."""
-        return [edit for _, other in self.others for edit in other.edits]
+    def edits(self) -> list[list[Edit]]:
+        """Of the rounds that were planned the general way, round by round."""
+        return [other.edits for _, other in self.others]
 
 
 class Quick:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from stead.reducer.calls import Phase, ToolCall
+from stead.reducer.messages.blocks import json_text
 from stead.reducer.pieces import encoded
 
 __all__ = ["Kind", "OffloadRecord", "RecordIndex", "RecordName", "Stored", "hash_text", "parse_record_name"]
@@ -104,7 +105,7 @@ class OffloadRecord:
     def to_json(self) -> str:
         """The record's file content."""
         # Not dataclasses.asdict: it copies every value, which takes longer than all the rest.
-        return json.dumps({"version": 1} | {name: getattr(self, name) for name in self.__slots__}, ensure_ascii=False)
+        return json_text({"version": 1} | {name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, data: bytes) -> "OffloadRecord | None":

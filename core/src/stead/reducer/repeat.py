@@ -172,12 +172,13 @@ class Repeater:
         if records.has_call("cleared", call_id):
             source = content_hash(exchange.result.content)
             record = await records.of_source("cleared", call_id, source, ordinal=number)
-            if record is not None:
+            if record is not None and await store.keeps(record):
                 result, arguments = record.replacement, record.handler_arguments
         if records.has_call("arguments", call_id):
             source = hash_text(arguments_text(exchange.call))
             record = await records.of_source("arguments", call_id, source, ordinal=number)
-            arguments = record.replacement if record is not None else arguments
+            if record is not None and await store.keeps(record):
+                arguments = record.replacement
         return result, arguments
 
     async def _known_groups(self, messages: Sequence[Any], turns: Sequence[Round]) -> list[tuple[RoundPlan, list[Any]]]:
@@ -201,7 +202,8 @@ class Repeater:
         store = self._context.store_for(call.name or "tool")
         if store is None or not store.records.has_call("rewritten", call.id):
             return None
-        return await store.records.of_source("rewritten", call.id, source)
+        record = await store.records.of_source("rewritten", call.id, source)
+        return record if record is not None and await store.keeps(record) else None
 
 
 def group_hash(messages: Sequence[Any], plan: RoundPlan) -> str:

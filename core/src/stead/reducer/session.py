@@ -165,7 +165,9 @@ class SessionRecords:
             if record is None:
                 return None
             self._remember(name, record)
-        return self._records[name]
+        record = self._records[name]
+        self.by_path.setdefault(record.path, record)  # it may have gone with another record of the same content
+        return record
 
     def _remember(self, name: RecordName, record: OffloadRecord) -> None:
         self._records[name] = record
