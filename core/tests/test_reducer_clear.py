@@ -677,6 +677,50 @@ def test_a_truncated_result_keeps_its_first_path():
     run(body, max_length_for_trunc=1_000)
 
 
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        json.dumps,
+        lambda notice: json.dumps({"output": notice}),
+        lambda notice: f"{notice}\n",
+        str.strip,
+        lambda notice: [{"type": "text", "text": notice[:40]}, {"type": "text", "text": notice[40:]}],
+    ],
+)
+def test_a_wrapped_notice_keeps_its_first_path(wrapped):
+    """A framework may put a notice into JSON, into blocks or before a line end: still one hop, and no copy."""
+
+    async def body(reducer):
+        text = "L" * 500 + "MIDDLE" + "R" * 90_000
+        notice = await reducer.truncate(ToolCall(None, "Read"), text)
+        outcome = await reducer.clear([asks(call("t")), says("t", wrapped(notice)), *rounds(1)])
+        shown = outcome.messages[1]["content"]
+        assert await stored(reducer, {"content": shown if isinstance(shown, str) else shown[0]["text"]}) == text
+        assert len({record.path for record in await reducer.offloads.list()}) == 1
+
+    run(body, max_length_for_trunc=1_000)
+
+
+def test_an_answer_with_cut_parts_is_stored_and_names_their_full_texts():
+    """A notice among other fields, and the file of a command's spilled output, are named beside the answer itself."""
+
+    async def body(reducer):
+        notice = await reducer.truncate(ToolCall(None, "Execute"), "word " * 4_000)
+        answer = json.dumps({"exit_code": 1, "stdout": notice, "stdout_path": ".stead/spill/ab.out"})
+        listing = "\n".join(f".stead/offloads/s/trunc/c{n}-{n:016x}" for n in range(90))
+        outcome = await reducer.clear(
+            [asks(call("a")), says("a", answer), asks(call("b")), says("b", listing), *rounds(1)]
+        )
+        shown = outcome.messages[1]["content"]
+        assert await stored(reducer, outcome.messages[1]) == answer
+        assert f"Full text of what was cut in it: .stead/spill/ab.out, {path_in(notice)}.</persisted" in shown
+        assert "cut in it" not in outcome.messages[3]["content"]
+        again = await Reducer(reducer.environment, reducer.config).clear(outcome.messages)
+        assert again.messages == outcome.messages
+
+    run(body, max_length_for_trunc=1_000)
+
+
 def test_over_budget_with_nothing_left_is_reported_not_raised():
     """The last round alone exceeds the limit: one warning, nothing changed."""
     reports: list[Report] = []

@@ -12,6 +12,7 @@ from stead.reducer.estimate import estimate_tokens
 from stead.reducer.media import MediaPart, media_part
 from stead.reducer.messages.blocks import block_text
 from stead.reducer.messages.pairing import Exchange
+from stead.reducer.pointers import named_texts
 
 __all__ = [
     "NOWHERE",
@@ -54,6 +55,7 @@ class Edit:
         texts: The result's text by block; None for an opaque one.
         characters: Characters of all of it.
         media: The opaque blocks, where they are taken out too.
+        full: Paths of full texts that the result names: it was shortened before.
         answer: What a handler wants; None is the built-in way.
         own_path: Where the caller wants the result stored.
         paths: Where things are; before they are stored, paths of the same length. Empty if nothing is stored.
@@ -66,6 +68,7 @@ class Edit:
         "arguments",
         "characters",
         "exchange",
+        "full",
         "media",
         "own_path",
         "paths",
@@ -87,6 +90,7 @@ class Edit:
             self.texts = tuple([block_text(block) for block in content])
             self.characters = sum([len(text) for text in self.texts if text])
         self.media: list[MediaPart] = []
+        self.full: tuple[str, ...] = ()
         self.answer: Reduced | None = None
         self.own_path: str | None = None
         self.paths = NOWHERE
@@ -187,6 +191,7 @@ def _built_in(context: Context, edit: Edit) -> bool:
         edit.media = [media_part(block) for block, text in blocks if text is None]
     store = context.store_for(edit.tool)
     if store is not None:
+        edit.full = named_texts(store.folder, edit.texts)
         call = edit.call
         path = store.default_path(call, _UNKNOWN_HASH, store.text_suffix)
         media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
@@ -203,12 +208,14 @@ def _placeholder(context: Context, edit: Edit) -> str:
         return unsaved_notice(context, edit.tool, edit.characters)
     reader = context.config.read_file_tool_name
     named = ", ".join(paths.media[:_MEDIA_NAMED]) + (", ..." if len(paths.media) > _MEDIA_NAMED else "")
+    full = ", ".join(path for path in edit.full if path != paths.result)
     return notices.cleared.format(
         tool=tool,
         path=paths.result,
         hint=notices.short_hint.format(reader=reader) if reader else "",
         characters=edit.characters,
-        media=notices.media.format(media_paths=named) if named else "",
+        media=(notices.media.format(media_paths=named) if named else "")
+        + (notices.full.format(full_paths=full) if full else ""),
     )
 
 

@@ -13,6 +13,7 @@ from stead.reducer.context import Context
 from stead.reducer.edits import Edit, Paths, fill_in
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Content
+from stead.reducer.pointers import whole_notices
 from stead.reducer.preview import clean_text
 from stead.reducer.records import OffloadRecord, Stored, hash_text
 from stead.reducer.redact import Redactor
@@ -153,8 +154,7 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         data = clean_text(offload) if isinstance(offload, str) else offload or b""
         stored = await store.put(edit.call, data, edit.own_path)
         return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
-    shown = texts_hash([text for text in edit.texts if text is not None])
-    before = await store.records.of_replacement(shown)
+    before = await _replaced_before(store, edit)
     if before is not None and before.kind == "cleared" and not edit.media:
         return None
     media = [await _store_media(store, edit, number) for number in range(len(edit.media))]
@@ -166,6 +166,18 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         stored = await store.put(edit.call, _clean(context, _as_text(edit, media)), edit.own_path)
     record = OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     return dataclasses.replace(record, media=media)
+
+
+async def _replaced_before(store: SessionStore, edit: Edit) -> OffloadRecord | None:
+    """The record in whose place the result stands, also if the caller's framework wrapped its notice."""
+    record = await store.records.of_replacement(texts_hash([text for text in edit.texts if text is not None]))
+    if record is None and edit.full:
+        for notice in whole_notices(edit.texts):
+            record = await store.records.of_replacement(hash_text(notice))
+            if record is not None:
+                edit.full = ()
+                break
+    return record
 
 
 async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:
