@@ -1,6 +1,7 @@
 """Clearing an old history: what goes, what stays, in which order it is stored, and that nothing changes twice."""
 
 import asyncio
+import base64
 import copy
 import dataclasses
 import json
@@ -369,6 +370,26 @@ def test_blocks_become_text_and_their_media_lies_beside():
         assert media["block"] == {"type": "image_url", "image_url": {"url": "", "detail": "high"}}
         text = await stored(reducer, messages[1])
         assert text.startswith("Seen:\n[image/png, 10240 bytes: ")
+
+    run(body)
+
+
+def test_a_picture_is_stored_once_in_any_process():
+    """Another call's equal picture has the same file, also after a restart."""
+    image = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64," + base64.b64encode(b"12" * 300).decode()},
+    }
+
+    async def body(reducer):
+        first = await reducer.clear([asks(call("a")), says("a", [image]), *rounds(1)])
+        again = Reducer(reducer.environment, reducer.config)
+        second = await again.clear([asks(call("b")), says("b", [image]), *rounds(1)])
+        assert first.report.decisions[0].path == second.report.decisions[0].path
+        paths = [path for record in await again.offloads.list() for path in record.paths[1:]]
+        assert len(paths) == 2
+        assert len(set(paths)) == 1
+        assert await again.offloads.read(paths[0]) == b"12" * 300
 
     run(body)
 

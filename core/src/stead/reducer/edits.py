@@ -1,5 +1,6 @@
 """What clearing would do to one exchange of a call and its result, before anything is stored."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,11 @@ class Edit:
         """What handlers and path generators get."""
         return ToolCall(self.exchange.call.id, self.tool, self.exchange.call.arguments, "clear", self.session)
 
+    @property
+    def media_call(self) -> ToolCall:
+        """As `call`, for the names of media: the same picture of another call has the same file, in any process."""
+        return dataclasses.replace(self.call, id="media")
+
     def settle(self) -> None:
         """Lets go of the old content: the ledger keeps its exchanges as long as the history lives."""
         self.exchange.result = None
@@ -194,7 +200,8 @@ def _built_in(context: Context, edit: Edit) -> bool:
         edit.full = named_texts(store.folder, edit.texts)
         call = edit.call
         path = store.default_path(call, _UNKNOWN_HASH, store.text_suffix)
-        media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
+        parts = [part for part in edit.media if part.data is not None]
+        media = [store.default_path(edit.media_call, _UNKNOWN_HASH, part.suffix) for part in parts]
         edit.paths = Paths(edit.own_path or path, path, tuple(media))
     fill_in(context, edit, arguments=context.config.clear_tool_arguments)
     if not edit.media and not _is_shorter(str(edit.result), edit):

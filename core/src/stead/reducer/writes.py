@@ -184,7 +184,7 @@ async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str
     part = edit.media[number]
     entry: dict[str, Any] = {"mime_type": part.mime_type, "path": None, "size": 0, "block": part.shell}
     if part.data is not None:
-        stored = await store.put(edit.call, part.data, suffix=part.suffix)
+        stored = await store.put(edit.media_call, part.data, suffix=part.suffix)
         entry |= {"path": stored.path, "size": stored.size}
     return entry
 
