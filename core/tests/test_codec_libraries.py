@@ -1,6 +1,8 @@
 """The codecs on each library's own objects: edited copies keep their type and pass the library's own checks."""
 
+import asyncio
 import copy
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +34,9 @@ from openai.types.chat import (
 from openai.types.responses import ResponseFunctionToolCall, ResponseInputItemParam
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
+    BinaryContent,
     BinaryImage,
+    ImageUrl,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -43,6 +47,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from stead.environments import MemoryEnvironment
+from stead.reducer import Reducer, ReducerConfig
 from stead.reducer.messages.codec import Codec, Media, argument_object
 from stead.reducer.messages.detect import codec_named, find_codec
 
@@ -293,6 +299,31 @@ def test_pydantic_blocks_replace_blocks() -> None:
     new = codec.replace(message, results={0: ["gone", *content[1:]]})
     assert new.parts[0].content == ["gone", content[1]]
     assert ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([new])) == [new]
+
+
+def test_pydantic_media_is_known_again_after_a_restart() -> None:
+    """What the library adds to media on the way through its own JSON does not make another result of it."""
+    media = [BinaryContent(b"1" * 500, media_type="image/png"), ImageUrl("https://example.com/a.png")]
+    history: list[Any] = [
+        ModelResponse([ToolCallPart("shot", {}, "a")]),
+        ModelRequest([ToolReturnPart("shot", ["words " * 900, *media], "a")]),
+        ModelResponse([ToolCallPart("shot", {}, "b")]),
+        ModelRequest([ToolReturnPart("shot", "ok", "b")]),
+    ]
+    config = ReducerConfig(session_id="s", max_tokens_for_clear=500)
+
+    async def main() -> None:
+        async with MemoryEnvironment() as env:
+            first = await Reducer(env, config).clear(history)
+            assert first.changed
+            below = dataclasses.replace(config, max_tokens_for_clear=1_000_000)
+            loaded = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
+            again = await Reducer(env, below).clear(loaded)
+            assert ModelMessagesTypeAdapter.dump_json(again.messages) == ModelMessagesTypeAdapter.dump_json(
+                first.messages
+            )
+
+    asyncio.run(main())
 
 
 def test_subclasses_are_recognised() -> None:

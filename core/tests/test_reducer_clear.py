@@ -1,7 +1,9 @@
 """Clearing an old history: what goes, what stays, in which order it is stored, and that nothing changes twice."""
 
 import asyncio
+import base64
 import copy
+import dataclasses
 import json
 from contextlib import aclosing
 from pathlib import Path
@@ -115,6 +117,20 @@ def test_the_newest_rounds_are_retained(retained, kept):
     run(body, clear_retention_suffix_limit=retained)
 
 
+@pytest.mark.parametrize("stores", [True, False])
+def test_fewer_rounds_than_are_retained_stay(stores):
+    """Over the trigger too: the limit is a promise, however short the history is."""
+
+    async def main():
+        async with MemoryEnvironment() as env:
+            settings = {"max_tokens_for_clear": 100, "clear_target_tokens": 0, "clear_retention_suffix_limit": 5}
+            reducer = Reducer(env if stores else None, ReducerConfig(skip_truncation=True, **settings))
+            outcome = await reducer.clear(rounds(4))
+            assert outcome.messages == rounds(4)
+
+    asyncio.run(main())
+
+
 def test_an_own_path_is_used():
     """A generator's path is in the notice and holds the result; `root_dir` is not used for it (C02)."""
 
@@ -139,6 +155,55 @@ def test_without_an_environment_results_become_placeholders():
         assert again.messages == outcome.messages
 
     asyncio.run(main())
+
+
+def without_environment(*histories: list[dict[str, Any]], **options: Any) -> list[Outcome]:
+    """What one reducer makes of several histories."""
+    config = {"skip_truncation": True, "max_tokens_for_clear": 2_000, "clear_target_tokens": 0, **options}
+
+    async def main():
+        reducer = Reducer(None, ReducerConfig(**config))
+        return [await reducer.clear(history) for history in histories]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_an_equal_id_and_size_is_not_the_same_exchange(blocks):
+    """Without an environment only what was cleared is cleared again: content tells, of results and of arguments."""
+
+    def history(result, arguments):
+        content = [{"type": "text", "text": result}] if blocks else result
+        return [asks(call("a", arguments=arguments)), says("a", content), *rounds(1)]
+
+    long = json.dumps({"content": "x " * 9_000})
+    first, other = history("ok" * 20, long), history("no" * 20, {"path": "keep me"})
+    small, unlike = history("a" * 20_000, {}), history("b" * 20_000, {})
+    outcomes = without_environment(first, other, [*first, USER], small, unlike[:2], [*small, USER])
+    cleared = {"content": "[18000 characters cleared]"}
+    assert [json.loads(o.messages[0]["tool_calls"][0]["function"]["arguments"]) for o in outcomes[:3]] == [
+        cleared,
+        {"path": "keep me"},
+        cleared,
+    ]
+    assert outcomes[1].messages == other
+    assert [o.messages[1]["content"] for o in outcomes[3:]] == [
+        "[Old Read result cleared]",
+        unlike[1]["content"],
+        "[Old Read result cleared]",
+    ]
+
+
+@pytest.mark.parametrize("call_id", ["read:0", ""])
+def test_ids_that_repeat_survive_a_summary_of_the_front(call_id):
+    """Without an environment the rounds behind a summary are what they are, though their numbers moved."""
+    history = [USER]
+    for number in range(10):
+        history += [asks(call(call_id)), says(call_id, f"{number} " + "word " * 800)]
+    rest = [{"role": "user", "content": "summary"}, *history[11:]]
+    first, second = without_environment(history, rest, max_tokens_for_clear=6_000)
+    assert [message["content"][0] for message in first.messages[2::2]] == ["["] * 9 + ["9"]
+    assert second.messages == rest
 
 
 def test_parallel_results_in_any_order_go_under_their_own_ids():
@@ -309,6 +374,26 @@ def test_blocks_become_text_and_their_media_lies_beside():
     run(body)
 
 
+def test_a_picture_is_stored_once_in_any_process():
+    """Another call's equal picture has the same file, also after a restart."""
+    image = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64," + base64.b64encode(b"12" * 300).decode()},
+    }
+
+    async def body(reducer):
+        first = await reducer.clear([asks(call("a")), says("a", [image]), *rounds(1)])
+        again = Reducer(reducer.environment, reducer.config)
+        second = await again.clear([asks(call("b")), says("b", [image]), *rounds(1)])
+        assert first.report.decisions[0].path == second.report.decisions[0].path
+        paths = [path for record in await again.offloads.list() for path in record.paths[1:]]
+        assert len(paths) == 2
+        assert len(set(paths)) == 1
+        assert await again.offloads.read(paths[0]) == b"12" * 300
+
+    run(body)
+
+
 def test_a_result_that_is_only_a_picture_goes_too():
     """It does not stay in the context as base64 (B13), and an empty result stays (C17)."""
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGVsbG8g" * 2_000}}
@@ -437,6 +522,47 @@ def test_a_failed_write_leaves_its_round_and_the_others_go(part):
         assert later.messages[left[0]] != history[left[0]]
 
     run(body, Selective(), reports=reports)
+
+
+@pytest.mark.parametrize("policy", ["keep", "raise"])
+@pytest.mark.parametrize("part", ["clear/c2-", "records/c-"])
+def test_a_round_that_was_left_is_left_in_another_process_too(policy, part):
+    """What could be stored of it leaves no record: below the trigger nobody clears a half of it."""
+    history = [asks(call("c1"), call("c2")), says("c1", "one " * 900), says("c2", "two " * 900), *rounds(1, first=3)]
+
+    async def body(reducer):
+        written = []
+
+        def refuses(path):
+            written.append(path) if "records/" in path else None
+            return part in path and (part != "records/c-" or len(written) == 2)
+
+        reducer.environment.refuses = refuses
+        try:
+            assert (await reducer.clear(history)).messages == history
+        except Unavailable:
+            assert policy == "raise"
+        reducer.environment.refuses = lambda path: False
+        config = dataclasses.replace(reducer.config, max_tokens_for_clear=1_000_000)
+        assert (await Reducer(reducer.environment, config).clear(history)).messages == history
+
+    run(body, Selective(), on_offload_error=policy)
+
+
+def test_a_lone_surrogate_is_recorded_too():
+    """Half an emoji in arguments or in an id is offloaded like anything else, and known again (B11)."""
+    arguments = '{"half": "\\ud83d", "content": "' + "x" * 5_000 + '"}'
+    history = [asks(call("\ud83d", arguments=arguments)), says("\ud83d", "word " * 900), *rounds(1)]
+
+    async def body(reducer):
+        outcome = await reducer.clear(history)
+        assert [d.action for d in outcome.report.decisions] == ["reduced"]
+        assert await stored(reducer, outcome.messages[1]) == "word " * 900
+        assert len(outcome.messages[0]["tool_calls"][0]["function"]["arguments"]) < 300
+        again = await Reducer(reducer.environment, reducer.config).clear(history)
+        assert again.messages == outcome.messages
+
+    run(body)
 
 
 def test_a_failed_write_can_raise_or_clear_anyway():
@@ -568,6 +694,50 @@ def test_a_truncated_result_keeps_its_first_path():
         outcome = await reducer.clear([asks(call("t")), says("t", notice), *rounds(1)])
         assert await stored(reducer, outcome.messages[1]) == text
         assert {record.path for record in await reducer.offloads.list()} == before
+
+    run(body, max_length_for_trunc=1_000)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        json.dumps,
+        lambda notice: json.dumps({"output": notice}),
+        lambda notice: f"{notice}\n",
+        str.strip,
+        lambda notice: [{"type": "text", "text": notice[:40]}, {"type": "text", "text": notice[40:]}],
+    ],
+)
+def test_a_wrapped_notice_keeps_its_first_path(wrapped):
+    """A framework may put a notice into JSON, into blocks or before a line end: still one hop, and no copy."""
+
+    async def body(reducer):
+        text = "L" * 500 + "MIDDLE" + "R" * 90_000
+        notice = await reducer.truncate(ToolCall(None, "Read"), text)
+        outcome = await reducer.clear([asks(call("t")), says("t", wrapped(notice)), *rounds(1)])
+        shown = outcome.messages[1]["content"]
+        assert await stored(reducer, {"content": shown if isinstance(shown, str) else shown[0]["text"]}) == text
+        assert len({record.path for record in await reducer.offloads.list()}) == 1
+
+    run(body, max_length_for_trunc=1_000)
+
+
+def test_an_answer_with_cut_parts_is_stored_and_names_their_full_texts():
+    """A notice among other fields, and the file of a command's spilled output, are named beside the answer itself."""
+
+    async def body(reducer):
+        notice = await reducer.truncate(ToolCall(None, "Execute"), "word " * 4_000)
+        answer = json.dumps({"exit_code": 1, "stdout": notice, "stdout_path": ".stead/spill/ab.out"})
+        listing = "\n".join(f".stead/offloads/s/trunc/c{n}-{n:016x}" for n in range(90))
+        outcome = await reducer.clear(
+            [asks(call("a")), says("a", answer), asks(call("b")), says("b", listing), *rounds(1)]
+        )
+        shown = outcome.messages[1]["content"]
+        assert await stored(reducer, outcome.messages[1]) == answer
+        assert f"Full text of what was cut in it: .stead/spill/ab.out, {path_in(notice)}.</persisted" in shown
+        assert "cut in it" not in outcome.messages[3]["content"]
+        again = await Reducer(reducer.environment, reducer.config).clear(outcome.messages)
+        assert again.messages == outcome.messages
 
     run(body, max_length_for_trunc=1_000)
 

@@ -127,6 +127,56 @@ def test_a_reducer_that_goes_on_does_not_point_to_deleted_content():
     run(body)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_content_that_is_gone_is_stored_again(restarts):
+    """A record does not stand for content that somebody deleted: the text is in hand, and no notice names nothing."""
+    call = {"id": "a", "type": "function", "function": {"name": "Read", "arguments": json.dumps({"content": LONG})}}
+    last = {**call, "id": "b", "function": {"name": "Read", "arguments": "{}"}}
+    history = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": f"cleared {LONG}"},
+        {"role": "assistant", "content": None, "tool_calls": [last]},
+        {"role": "tool", "tool_call_id": "b", "content": "ok"},
+    ]
+    other = [{"role": "user", "content": "another list"}, *history]
+
+    async def body(reducer):
+        environment = reducer.environment
+        notice = await reducer.truncate(ToolCall("c", "T"), LONG)
+        cleared = (await reducer.clear(history)).messages
+        before = set(await files(environment))
+        contents = {path: await environment.read_file(path) for path in before if "/records/" not in path}
+        assert len(contents) == 3
+        for path in contents:
+            await environment.delete_file(path)
+        next_one = Reducer(environment, reducer.config) if restarts else reducer
+        assert await next_one.truncate(ToolCall("c", "T"), LONG) == notice
+        assert (await next_one.clear(other)).messages[1:] == cleared
+        assert {path: await environment.read_file(path) for path in contents} == contents
+        assert set(await files(environment)) == before
+
+    run(body, max_tokens_for_clear=100, clear_target_tokens=0)
+
+
+def test_a_record_of_gone_content_is_not_applied_below_the_trigger():
+    """There the text simply stays."""
+    call = {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+    history = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": LONG},
+    ]
+
+    async def body(reducer):
+        assert (await reducer.clear(history)).changed
+        (record,) = await reducer.offloads.list()
+        await reducer.environment.delete_file(record.path)
+        config = replace(reducer.config, max_tokens_for_clear=1_000_000)
+        assert (await Reducer(reducer.environment, config).clear(history)).messages == history
+        assert await files(reducer.environment) == []
+
+    run(body, max_tokens_for_clear=100, clear_target_tokens=0, clear_retention_suffix_limit=0)
+
+
 def test_content_that_two_results_share_lives_as_long_as_its_last_use():
     """Expiry counts from the last record of a path."""
 

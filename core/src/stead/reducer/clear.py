@@ -178,7 +178,7 @@ class Clearing:
         return await self._processed(Outcome(list(history.outputs), report))
 
     def _commit_quickly(self, history: History, columns: Columns, plan: QuickPlan) -> Sequence[Decision]:
-        self._repeater.remember_notices(plan.cleared)
+        self._repeater.remember_notices(plan.cleared, plan.texts)
         decisions: list[Decision] = []
         taken = 0
         for position, other in plan.others:
@@ -220,8 +220,8 @@ class Clearing:
 
     async def _plan(self, work: _Pass) -> int:
         """Plans rounds, the oldest first, until the target is reached; gives the tokens that they free."""
-        retained = self._config.clear_retention_suffix_limit
-        candidates = work.reading.rounds[: len(work.reading.rounds) - retained] if retained else work.reading.rounds
+        stop = max(0, len(work.reading.rounds) - self._config.clear_retention_suffix_limit)
+        candidates = work.reading.rounds[:stop]
         rounds = self._rounds(work)
         target, freed = self._config.clear_target_tokens or 0, 0
         for turn in candidates:
@@ -257,23 +257,20 @@ class Clearing:
 
     async def _store(self, work: _Pass) -> None:
         """Stores what the plans take out; a round of which something could not be stored is left, as configured."""
-        edits = [edit for plan in work.plans for edit in plan.edits]
-        predicted = [edit.paths for edit in edits]
-        failed = await store_edits(self._context, edits)
-        for index, error in failed.items():
+        predicted = {edit: edit.paths for plan in work.plans for edit in plan.edits}
+        failed = await store_edits(self._context, [plan.edits for plan in work.plans])
+        for edit, error in failed.items():
             if isinstance(error, ConfigError) or self._config.on_offload_error == "raise":
                 raise error
             reason = f"the offload could not be stored: {one_line(error)}"
-            work.decisions.append(self._decision(edits[index], "failed", reason))
-            edits[index].paths = NOWHERE
-            fill_in(self._context, edits[index])
-        kept, position = [], 0
+            work.decisions.append(self._decision(edit, "failed", reason))
+            edit.paths = NOWHERE
+            fill_in(self._context, edit)
+        kept = []
         for plan in work.plans:
-            own = range(position, position + len(plan.edits))
-            position += len(plan.edits)
-            if any(i in failed for i in own) and self._config.on_offload_error == "keep":
+            if not failed.keys().isdisjoint(plan.edits) and self._config.on_offload_error == "keep":
                 continue
-            if any(edits[i].paths is not predicted[i] for i in own):
+            if any(edit.paths is not predicted[edit] for edit in plan.edits):
                 await self._rounds(work).apply(plan)
             if not plan.is_worth_it:
                 work.history.exhausted.add(plan.round.index)

@@ -1,5 +1,6 @@
 """What clearing would do to one exchange of a call and its result, before anything is stored."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from stead.reducer.estimate import estimate_tokens
 from stead.reducer.media import MediaPart, media_part
 from stead.reducer.messages.blocks import block_text
 from stead.reducer.messages.pairing import Exchange
+from stead.reducer.pointers import named_texts
 
 __all__ = [
     "NOWHERE",
@@ -54,6 +56,7 @@ class Edit:
         texts: The result's text by block; None for an opaque one.
         characters: Characters of all of it.
         media: The opaque blocks, where they are taken out too.
+        full: Paths of full texts that the result names: it was shortened before.
         answer: What a handler wants; None is the built-in way.
         own_path: Where the caller wants the result stored.
         paths: Where things are; before they are stored, paths of the same length. Empty if nothing is stored.
@@ -66,6 +69,7 @@ class Edit:
         "arguments",
         "characters",
         "exchange",
+        "full",
         "media",
         "own_path",
         "paths",
@@ -87,6 +91,7 @@ class Edit:
             self.texts = tuple([block_text(block) for block in content])
             self.characters = sum([len(text) for text in self.texts if text])
         self.media: list[MediaPart] = []
+        self.full: tuple[str, ...] = ()
         self.answer: Reduced | None = None
         self.own_path: str | None = None
         self.paths = NOWHERE
@@ -97,6 +102,11 @@ class Edit:
     def call(self) -> ToolCall:
         """What handlers and path generators get."""
         return ToolCall(self.exchange.call.id, self.tool, self.exchange.call.arguments, "clear", self.session)
+
+    @property
+    def media_call(self) -> ToolCall:
+        """As `call`, for the names of media: the same picture of another call has the same file, in any process."""
+        return dataclasses.replace(self.call, id="media")
 
     def settle(self) -> None:
         """Lets go of the old content: the ledger keeps its exchanges as long as the history lives."""
@@ -187,9 +197,11 @@ def _built_in(context: Context, edit: Edit) -> bool:
         edit.media = [media_part(block) for block, text in blocks if text is None]
     store = context.store_for(edit.tool)
     if store is not None:
+        edit.full = named_texts(store.folder, edit.texts)
         call = edit.call
         path = store.default_path(call, _UNKNOWN_HASH, store.text_suffix)
-        media = [store.default_path(call, _UNKNOWN_HASH, part.suffix) for part in edit.media if part.data is not None]
+        parts = [part for part in edit.media if part.data is not None]
+        media = [store.default_path(edit.media_call, _UNKNOWN_HASH, part.suffix) for part in parts]
         edit.paths = Paths(edit.own_path or path, path, tuple(media))
     fill_in(context, edit, arguments=context.config.clear_tool_arguments)
     if not edit.media and not _is_shorter(str(edit.result), edit):
@@ -203,12 +215,14 @@ def _placeholder(context: Context, edit: Edit) -> str:
         return unsaved_notice(context, edit.tool, edit.characters)
     reader = context.config.read_file_tool_name
     named = ", ".join(paths.media[:_MEDIA_NAMED]) + (", ..." if len(paths.media) > _MEDIA_NAMED else "")
+    full = ", ".join(path for path in edit.full if path != paths.result)
     return notices.cleared.format(
         tool=tool,
         path=paths.result,
         hint=notices.short_hint.format(reader=reader) if reader else "",
         characters=edit.characters,
-        media=notices.media.format(media_paths=named) if named else "",
+        media=(notices.media.format(media_paths=named) if named else "")
+        + (notices.full.format(full_paths=full) if full else ""),
     )
 
 

@@ -3,13 +3,14 @@
 import hashlib
 import re
 
-__all__ = ["PATH_NAME_CHARS", "digest", "is_offload_name", "offload_name", "session_name"]
+__all__ = ["OFFLOAD_NAME", "PATH_NAME_CHARS", "digest", "is_offload_name", "offload_name", "session_name"]
 
 _SAFE_ID_CHARS = 40
 _HASH_CHARS = 16
 PATH_NAME_CHARS = _SAFE_ID_CHARS + 1 + _HASH_CHARS
 """Most characters of a name that `offload_name` makes."""
-_OFFLOAD_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}-[0-9a-f]{16}(\.[a-z0-9]+)?")
+OFFLOAD_NAME = r"[a-z0-9][a-z0-9_-]{0,39}-[0-9a-f]{16}(?:\.[a-z0-9]+)?"
+"""Matches a name that `offload_name` can have made, with or without a suffix."""
 _PLAIN_SESSION = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -31,7 +32,7 @@ def is_offload_name(name: str) -> bool:
     Args:
         name: Last part of a path.
     """
-    return _OFFLOAD_NAME.fullmatch(name) is not None
+    return re.fullmatch(OFFLOAD_NAME, name) is not None
 
 
 def session_name(session_id: str) -> str:

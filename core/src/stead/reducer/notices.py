@@ -35,6 +35,8 @@ class Notices:
     """In place of an old result."""
     media: str
     """Added to `cleared` for pictures and files that the result held."""
+    full: str
+    """Added to `cleared` for texts that the result itself was only a part of: spilled output, truncated results."""
     cleared_unsaved: str
     """As `cleared`, in a reducer without an environment."""
     argument: str
@@ -95,6 +97,7 @@ and is not available ({error}).{incomplete}
     cleared="<persisted-output>Old {tool} result cleared, saved in {path} ({characters} characters).{hint}{media}"
     "</persisted-output>",
     media=" Its media: {media_paths}.",
+    full=" Full text of what was cut in it: {full_paths}.",
     cleared_unsaved="[Old {tool} result cleared]",
     argument="[{characters} characters cleared; all arguments are saved in: {path}]",
     argument_unsaved="[{characters} characters cleared]",
@@ -144,6 +147,7 @@ _CHINESE = Notices(
     cut="\n[…… 省略 {omitted} 个字符 ……]\n",
     cleared="<persisted-output>{tool} 的旧结果已清理，保存在 {path}（{characters} 个字符）。{hint}{media}</persisted-output>",
     media="其中的媒体：{media_paths}。",
+    full="其中被截断内容的全文：{full_paths}。",
     cleared_unsaved="[{tool} 的旧结果已清理]",
     argument="[已清理 {characters} 个字符；全部参数已保存到：{path}]",
     argument_unsaved="[已清理 {characters} 个字符]",

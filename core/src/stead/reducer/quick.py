@@ -7,6 +7,7 @@ short call with a text.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
 from stead.reducer.calls import Decision
@@ -23,6 +24,7 @@ __all__ = ["Cleared", "Notice", "Quick", "QuickPlan", "suits"]
 # Rounds that are planned in one go; where an odd one is among them, fewer, down to a few that are planned one by one.
 _AT_ONCE, _LEAST = 512, 8
 _AROUND = MESSAGE_TOKENS * UNIT
+_content = itemgetter("content")
 
 
 def suits(context: Context, meter: TokenMeter) -> bool:
@@ -86,6 +88,7 @@ class QuickPlan:
     Attributes:
         entries: The list as it would be.
         cleared: The texts that are planned here.
+        texts: The texts themselves. Decisions outlive a pass, and must not keep them.
         others: Rounds that were planned the general way, each with the number of texts before it.
         freed: Units.
         done: The `Columns.done` that follows.
@@ -93,14 +96,15 @@ class QuickPlan:
 
     entries: list[Any]
     cleared: Cleared
+    texts: list[str] = field(default_factory=list)
     others: list[tuple[int, RoundPlan]] = field(default_factory=list)
     freed: int = 0
     done: int = 0
 
     @property
-    def edits(self) -> list[Edit]:
-        """Of the rounds that were planned the general way."""
-        return [edit for _, other in self.others for edit in other.edits]
+    def edits(self) -> list[list[Edit]]:
+        """Of the rounds that were planned the general way, round by round."""
+        return [other.edits for _, other in self.others]
 
 
 class Quick:
@@ -167,6 +171,7 @@ class Quick:
         if plan.freed + gain - (_AROUND + weights[-1] - notices[tools[-1]].units) >= enough:
             return False  # the target is reached before the last
         changes, entries = {tool: {"content": notices[tool].text} for tool in uses}, plan.entries
+        plan.texts += map(_content, map(entries.__getitem__, at))
         for index, tool in zip(at, tools, strict=True):
             entries[index] = entries[index] | changes[tool]
         cleared = plan.cleared

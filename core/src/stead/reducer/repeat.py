@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
-from stead.reducer.calls import Decision
 from stead.reducer.columns import Columns
 from stead.reducer.context import Context
-from stead.reducer.edits import unsaved_notice
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.blocks import block_text, json_text, with_text
 from stead.reducer.messages.codec import Codec, Content
 from stead.reducer.messages.detect import find_codec
 from stead.reducer.messages.pairing import Exchange, Round
-from stead.reducer.records import OffloadRecord, hash_text
+from stead.reducer.quick import Cleared
+from stead.reducer.records import Kind, OffloadRecord, hash_text
 from stead.reducer.rounds import RoundPlan, edited_entries, entry_hash
 from stead.reducer.writes import content_hash
 
@@ -42,8 +41,9 @@ class Repeater:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._memory: dict[tuple[str | None, int, int], tuple[Any, Any]] = {}
-        self._unsorted: list[Sequence[Decision]] = []
+        # By kind, call id and number: what stands in the place of which text, by the text's hash.
+        self._memory: dict[tuple[Kind, str | None, int], dict[int, Any]] = {}
+        self._unsorted: list[tuple[Cleared, Sequence[str]]] = []
         self._groups: dict[str, list[Any]] = {}
         self.rewritten: set[str] = set()
 
@@ -90,16 +90,23 @@ class Repeater:
             self.rewritten |= {entry_hash(entry) for entry in group}
             return
         for edit in plan.edits:
-            if edit.paths.result is None and edit.paths.arguments is None:
-                self._memory[_key(edit.exchange)] = edit.result, edit.arguments
+            exchange, call_id = edit.exchange, edit.exchange.call.id
+            if edit.paths.result is not None or edit.paths.arguments is not None:
+                continue
+            if edit.result is not None and exchange.result is not None:
+                self._keep("cleared", call_id, exchange.number, exchange.result.content, edit.result)
+            if edit.arguments is not None:
+                self._keep("arguments", call_id, exchange.number, exchange.call.arguments, edit.arguments)
 
-    def remember_notices(self, decisions: Sequence[Decision]) -> None:
-        """As `remember`, for results in whose place their tool's notice stands. Costs nothing until it is needed.
+    def remember_notices(self, cleared: Cleared, texts: Sequence[str]) -> None:
+        """As `remember`, for results in whose place their tool's notice stands. Costs nothing until the next pass.
 
         Args:
-            decisions: What was done, each to the only call of its id.
+            cleared: What was done, each to the only call of its id.
+            texts: What the results were. They are let go of with the next pass, as the history lets go of them.
         """
-        self._unsorted.append(decisions)
+        if texts:
+            self._unsorted.append((cleared, texts))
 
     def knows_any(self, columns: Columns, messages: Sequence[Any], start: int) -> bool:
         """True if something that is new in a list, or in the round before, was cleared in another one.
@@ -109,9 +116,10 @@ class Repeater:
             messages: The list.
             start: Index of the first entry that is new.
         """
-        if start == len(messages) or not (self._memory or self._unsorted):
-            return False
         self._sort()
+        if start == len(messages) or not self._memory:
+            return False
+        view = columns.codec.view
         round_before: int | None = None
         for number in range(len(columns.call_at) - 1, -1, -1):
             index, at, identity = columns.call_at[number], columns.result_at[number], columns.call_ids[number]
@@ -119,16 +127,27 @@ class Repeater:
                 round_before = index
             if round_before is not None and index < round_before:
                 break
-            if at >= 0 and (identity, 0, _size(columns.codec.view(messages[at]).results[0].content)) in self._memory:
+            if at >= 0 and self._recall("cleared", identity, 0, view(messages[at]).results[0].content) is not None:
                 return True
+            if ("arguments", identity, 0) in self._memory:
+                arguments = [call.arguments for call in view(messages[index]).calls if call.id == identity]
+                if any(self._recall("arguments", identity, 0, item) is not None for item in arguments):
+                    return True
         return False
+
+    def _keep(self, kind: Kind, call_id: str | None, number: int, before: Any, after: Any) -> None:
+        self._memory.setdefault((kind, call_id, number), {})[_hash(before)] = after
+
+    def _recall(self, kind: Kind, call_id: str | None, number: int, before: Any) -> Any:
+        """What took the place of just this content of a call; None if nothing did. Ids and sizes may be others' too."""
+        known = self._memory.get((kind, call_id, number))
+        return None if known is None else known.get(_hash(before))
 
     def _sort(self) -> None:
         """Fills the memory with what was only kept so far."""
-        for decisions in self._unsorted:
-            for decision in decisions:
-                notice = unsaved_notice(self._context, decision.tool, decision.before_chars)
-                self._memory[decision.call_id, 0, decision.before_chars] = notice, None
+        for cleared, texts in self._unsorted:
+            for tool, call_id, text in zip(cleared.tools, cleared.call_ids, texts, strict=True):
+                self._keep("cleared", call_id, 0, text, cleared.notices[tool].text)
         self._unsorted.clear()
 
     def _is_suspect(self, exchange: Exchange) -> bool:
@@ -141,21 +160,25 @@ class Repeater:
 
     async def _known(self, exchange: Exchange) -> tuple[Any, Any]:
         """What stands in place of the result and of the arguments; None for each that was not replaced."""
-        memory = self._memory.get(_key(exchange))
+        call_id, number = exchange.call.id, exchange.number
         store = self._context.store_for(exchange.call.name or "tool")
-        if memory is not None or store is None or exchange.result is None:
-            return memory or (None, None)
-        result, arguments = None, None
-        records, call_id = store.records, exchange.call.id
+        if exchange.result is None:
+            return None, None
+        result = self._recall("cleared", call_id, number, exchange.result.content)
+        arguments = self._recall("arguments", call_id, number, exchange.call.arguments)
+        if store is None or result is not None or arguments is not None:
+            return result, arguments
+        records = store.records
         if records.has_call("cleared", call_id):
             source = content_hash(exchange.result.content)
-            record = await records.of_source("cleared", call_id, source, ordinal=exchange.number)
-            if record is not None:
+            record = await records.of_source("cleared", call_id, source, ordinal=number)
+            if record is not None and await store.keeps(record):
                 result, arguments = record.replacement, record.handler_arguments
         if records.has_call("arguments", call_id):
             source = hash_text(arguments_text(exchange.call))
-            record = await records.of_source("arguments", call_id, source, ordinal=exchange.number)
-            arguments = record.replacement if record is not None else arguments
+            record = await records.of_source("arguments", call_id, source, ordinal=number)
+            if record is not None and await store.keeps(record):
+                arguments = record.replacement
         return result, arguments
 
     async def _known_groups(self, messages: Sequence[Any], turns: Sequence[Round]) -> list[tuple[RoundPlan, list[Any]]]:
@@ -179,7 +202,8 @@ class Repeater:
         store = self._context.store_for(call.name or "tool")
         if store is None or not store.records.has_call("rewritten", call.id):
             return None
-        return await store.records.of_source("rewritten", call.id, source)
+        record = await store.records.of_source("rewritten", call.id, source)
+        return record if record is not None and await store.keeps(record) else None
 
 
 def group_hash(messages: Sequence[Any], plan: RoundPlan) -> str:
@@ -251,10 +275,6 @@ def _since(rounds: Sequence[Round], start: int) -> list[Round]:
     return found[::-1]
 
 
-def _key(exchange: Exchange) -> tuple[str | None, int, int]:
-    content = exchange.result.content if exchange.result is not None else ""
-    return exchange.call.id, exchange.number, _size(content)
-
-
-def _size(content: Content) -> int:
-    return len(content) if isinstance(content, str) else len(json_text(content))
+def _hash(content: Any) -> int:
+    """Tells contents apart within this process. A text keeps its hash, so that it is made once."""
+    return hash(content if isinstance(content, str) else json_text(content))

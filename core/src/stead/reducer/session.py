@@ -167,7 +167,9 @@ class SessionRecords:
             if record is None:
                 return None
             self._remember(name, record)
-        return self._records[name]
+        record = self._records[name]
+        self.by_path.setdefault(record.path, record)  # it may have gone with another record of the same content
+        return record
 
     def _parsed(self, name: RecordName, data: bytes) -> OffloadRecord | None:
         record = OffloadRecord.from_json(data)

@@ -15,7 +15,7 @@ from stead.reducer.frames import SUFFIX, FrameWriter
 from stead.reducer.names import offload_name
 from stead.reducer.pieces import Content, pieces_of
 from stead.reducer.reader import OffloadReader
-from stead.reducer.records import Stored
+from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.session import SessionRecords, stop, within
 from stead.reducer.spool import Spool
 
@@ -48,6 +48,7 @@ class SessionStore:
         self._timeout = timeout
         self._compress = compress
         self._stored: dict[str, Stored] = {}
+        self._seen: set[str] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def readable(self, path: str) -> Environment:
@@ -105,6 +106,24 @@ class SessionStore:
                 target = self.default_path(call, facts.sha256[::-1], suffix)
                 await within(seconds, self._write_new(target, data))
             return self._done(facts._replace(path=target))
+
+    async def keeps(self, record: OffloadRecord) -> bool:
+        """True if a record's content is still there. A record without it is forgotten, so that it is stored again.
+
+        Looked at once in a process, when the record is first used: a raw history has all its records used each turn.
+
+        Args:
+            record: Of this session.
+
+        Raises:
+            SteadError: The environment could not be read or written.
+        """
+        if record.path not in self._seen:
+            if not all([await self._exists(path) for path in record.paths]):
+                await self.records.remove(record)
+                return False
+            self._seen.add(record.path)
+        return True
 
     async def place(self, call: ToolCall, content: Content) -> str:
         """Where `put` will store content, unless something else lies there.

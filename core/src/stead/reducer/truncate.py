@@ -83,6 +83,8 @@ class Truncation:
         store = self._context.needed_store(work.call)
         source_hash = await off_loop(work.parts.length, work.parts.source_hash)
         known = await store.records.of_source("truncated", work.call.id, source_hash)
+        if known is not None and not await store.keeps(known):
+            known = None
         if known is None and await store.records.of_replacement(source_hash) is not None:
             return None, None
         text = await off_loop(work.parts.length, lambda: self._clean(work.parts.joined()))

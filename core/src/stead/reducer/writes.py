@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
@@ -13,6 +13,7 @@ from stead.reducer.context import Context
 from stead.reducer.edits import Edit, Paths, fill_in
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Content
+from stead.reducer.pointers import whole_notices
 from stead.reducer.preview import clean_text
 from stead.reducer.records import OffloadRecord, Stored, hash_text
 from stead.reducer.redact import Redactor
@@ -33,44 +34,59 @@ def content_hash(content: Content) -> str:
     return hash_text(content) if isinstance(content, str) else hash_text(json_text(content))
 
 
-async def store_edits(context: Context, edits: Sequence[Edit]) -> dict[int, Exception]:
+async def store_edits(context: Context, rounds: Sequence[Sequence[Edit]]) -> dict[Edit, Exception]:
     """Stores what the edits take out, and fills in their paths.
+
+    A round that is to be left, because something of it could not be stored, has no record: another process would clear
+    a part of it.
 
     Args:
         context: The reducer's settings and means.
-        edits: The edits of one pass.
+        rounds: The edits of one pass, round by round.
 
     Returns:
-        The error of each edit that could not be stored, by its index. An edit whose result turned out to be a notice
-        already has no new result afterwards.
+        The error of each edit that could not be stored. An edit whose result turned out to be a notice already has no
+        new result afterwards.
     """
     gate = asyncio.Semaphore(_AT_ONCE)
+    made: dict[Edit, list[OffloadRecord]] = {}
 
-    async def contents(edit: Edit) -> list[OffloadRecord]:
+    async def contents(edit: Edit) -> None:
         async with gate:
-            return await _store(context, edit)
+            made[edit] = await _store(context, edit)
 
-    async def records(edit: Edit, made: list[OffloadRecord]) -> None:
+    async def records(edit: Edit) -> None:
         async with gate:
-            store = context.needed_store(edit.call)
-            for record in made:
-                await store.records.add(_with_replacement(edit, record))
+            for record in made[edit]:
+                await context.needed_store(edit.call).records.add(_with_replacement(edit, record))
 
-    failed: dict[int, Exception] = {}
+    async def take_back(edit: Edit) -> None:
+        async with gate:
+            for record in made[edit]:
+                await context.needed_store(edit.call).records.remove(_with_replacement(edit, record))
+
+    def recorded() -> list[Edit]:
+        return [edit for edits in rounds if lossy or failed.keys().isdisjoint(edits) for edit in edits if edit in made]
+
+    lossy = context.config.on_offload_error == "truncate"
     # Without an environment a pass stays free of tasks: it is as fast as the reading of the history.
-    storing = [index for index, edit in enumerate(edits) if _stores(context, edit)]
-    made = await asyncio.gather(*(contents(edits[index]) for index in storing), return_exceptions=True)
-    ready = [(i, item) for i, item in zip(storing, made, strict=True) if not isinstance(item, BaseException)]
-    written = await asyncio.gather(*(records(edits[i], item) for i, item in ready), return_exceptions=True)
-    outcomes = [
-        *zip(storing, made, strict=True),
-        *((index, end) for (index, _), end in zip(ready, written, strict=True)),
-    ]
-    for index, outcome in outcomes:
-        if isinstance(outcome, Exception):
-            failed[index] = outcome
-        elif isinstance(outcome, BaseException):
-            raise outcome
+    failed = await _all(contents, [edit for edits in rounds for edit in edits if _stores(context, edit)])
+    written = recorded()
+    failed |= await _all(records, written)
+    left = set(recorded())
+    # What cannot be taken back either stays: the environment is out of reach.
+    await _all(take_back, [edit for edit in written if edit not in left])
+    return failed
+
+
+async def _all(work: Callable[[Edit], Coroutine[Any, Any, None]], edits: Sequence[Edit]) -> dict[Edit, Exception]:
+    """Does the same with all edits, and gives the error of each that failed."""
+    failed: dict[Edit, Exception] = {}
+    for edit, end in zip(edits, await asyncio.gather(*map(work, edits), return_exceptions=True), strict=True):
+        if isinstance(end, Exception):
+            failed[edit] = end
+        elif end is not None:
+            raise end
     return failed
 
 
@@ -138,12 +154,11 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
         data = clean_text(offload) if isinstance(offload, str) else offload or b""
         stored = await store.put(edit.call, data, edit.own_path)
         return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
-    shown = texts_hash([text for text in edit.texts if text is not None])
-    before = await store.records.of_replacement(shown)
+    before = await _replaced_before(store, edit)
     if before is not None and before.kind == "cleared" and not edit.media:
         return None
     media = [await _store_media(store, edit, number) for number in range(len(edit.media))]
-    if before is not None and before.kind == "truncated":
+    if before is not None and before.kind == "truncated" and await store.keeps(before):
         # The full text is there already; a copy of its notice would only be a second hop.
         fields = (before.path, before.size, before.characters, before.sha256, before.encoding, before.frames)
         stored = Stored(*fields)
@@ -153,11 +168,23 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
     return dataclasses.replace(record, media=media)
 
 
+async def _replaced_before(store: SessionStore, edit: Edit) -> OffloadRecord | None:
+    """The record in whose place the result stands, also if the caller's framework wrapped its notice."""
+    record = await store.records.of_replacement(texts_hash([text for text in edit.texts if text is not None]))
+    if record is None and edit.full:
+        for notice in whole_notices(edit.texts):
+            record = await store.records.of_replacement(hash_text(notice))
+            if record is not None:
+                edit.full = ()
+                break
+    return record
+
+
 async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:
     part = edit.media[number]
     entry: dict[str, Any] = {"mime_type": part.mime_type, "path": None, "size": 0, "block": part.shell}
     if part.data is not None:
-        stored = await store.put(edit.call, part.data, suffix=part.suffix)
+        stored = await store.put(edit.media_call, part.data, suffix=part.suffix)
         entry |= {"path": stored.path, "size": stored.size}
     return entry
 

@@ -1,6 +1,7 @@
 """Reading and copying the dicts and library objects that messages are made of, without importing any library."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
@@ -230,7 +231,7 @@ def as_content(content: Any) -> Content:
 
 
 def json_text(value: Any) -> str:
-    """Compact, stable JSON in which text stays readable; what is no JSON becomes its `str`.
+    """Compact, stable JSON in which text stays readable; objects are their public fields, and the rest its `str`.
 
     Args:
         value: Any value.
@@ -275,7 +276,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, type):  # It has the method, but nothing to dump.
         return str(value)
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) else str(value)
+    if callable(dump):
+        return dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        # Not its `str`: that names private fields, which differ after a round trip through the library's own JSON.
+        names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
+        return {name: getattr(value, name, None) for name in names}
+    return str(value)
 
 
 def _nested(block: Any) -> Iterable[Any]:
