@@ -8,6 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -310,6 +311,71 @@ def test_no_process_can_be_started(tmp_path, monkeypatch):
         raise OSError(24, "Too many open files")
 
     assert run(tmp_path, use) == (True, "on\n")
+
+
+def test_no_file_in_memory_can_be_made(tmp_path, monkeypatch):
+    """Where too many files are open to hand the input over, the command has not run, and the error says so."""
+
+    async def use(env):
+        with monkeypatch.context() as patch:
+            patch.setattr("os.memfd_create", refuse, raising=False)
+            patch.setattr("tempfile.mkstemp", refuse)
+            with pytest.raises(Unavailable, match="Too many open files"):
+                await env.execute("cat", stdin="x")
+        return (await env.execute("cat", stdin="on")).stdout
+
+    def refuse(*_arguments):
+        raise OSError(24, "Too many open files")
+
+    assert run(tmp_path, use) == "on"
+
+
+def test_keepers_that_may_open_few_files(tmp_path):
+    """Orders that keepers with a low limit cannot take are typed errors, and hold up none of the later ones."""
+    script = """
+        import asyncio, resource, sys
+        from stead.errors import EnvironmentLost, Unavailable
+        from stead_local import LocalEnvironment
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+        async def main():
+            async with LocalEnvironment(sys.argv[1]) as env:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (24, hard))
+                await env.execute("true")
+                resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+                calls = [env.execute("cat; sleep 0.1", stdin="x") for _ in range(60)]
+                done = await asyncio.gather(*calls, return_exceptions=True)
+                bad = [r for r in done if not isinstance(r, EnvironmentLost | Unavailable) and r.stdout != "x"]
+                parent = env._commands._pool._held.parents[0]
+                parent.is_alive()
+                print(bad, parent.room, (await env.execute("echo on")).stdout)
+
+        asyncio.run(main())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[] 16 on\n\n", "")
+
+
+def test_a_stopped_parent_keeper(tmp_path):
+    """A command may stop the process that forks all keepers: later commands run, and `close()` leaves nothing."""
+    mark = serial()
+
+    async def use(env):
+        await env.execute("kill -STOP $(ps -o ppid= -p $PPID)", timeout=5)
+        results = await asyncio.gather(*(env.execute(f"sleep 0.2; echo {n}") for n in range(5)))
+        parent = env._commands._pool._held.parents[0]._process.pid
+        call = asyncio.create_task(env.execute(f"kill -STOP $(ps -o ppid= -p $PPID); sleep {mark}"))
+        await asyncio.sleep(0.5)
+        start = time.monotonic()
+        await env.close()
+        with pytest.raises(EnvironmentClosed):
+            await call
+        return [r.stdout for r in results], os.path.exists(f"/proc/{parent}"), time.monotonic() - start < 8
+
+    assert run(tmp_path, use) == ([f"{n}\n" for n in range(5)], False, True)
+    assert survivors(mark) == []
 
 
 def test_a_keeper_that_fails(tmp_path, monkeypatch):

@@ -213,12 +213,27 @@ def test_a_write_that_fails_midway(tmp_path):
     assert report["output"] == f"5 3000004 100000 stdout: {os.strerror(errno.EFBIG)}\nTrue", report["errors"]
 
 
-def test_a_spill_that_the_command_removes(tmp_path):
-    """A command may remove everything around it while it is spilled."""
+REMOVALS = ["rm -rf .stead", "mv .stead elsewhere", "rm .stead/spill/*.out", "rm .stead/spill/*.json"]
+
+
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_a_spill_that_the_command_removes(tmp_path, removal):
+    """A command may remove what is ignored while it is spilled, as `git clean -fdx` does: the file is there again."""
     wait = "until [ -s .stead/spill/*.out ]; do sleep 0.01; done"
-    result = execute(tmp_path, f"yes | head -c 100000; {wait}; rm -rf .stead; yes | head -c 100000", output_limit=10)
-    assert (result.exit_code, result.stdout_bytes) == (0, 200_000)
-    assert not (tmp_path / SPILL).exists()
+    result = execute(tmp_path, f"yes | head -c 100000; {wait}; {removal}; yes | head -c 100000", output_limit=10)
+    assert (result.exit_code, result.stdout_bytes, result.spill_error) == (0, 200_000, None)
+    assert Path(result.stdout_path).read_bytes() == b"y\n" * 100_000
+    record = json.loads(Path(result.stdout_path + ".json").read_text())
+    assert (record["path"], record["size"], record["complete"]) == (result.stdout_path, 200_000, True)
+
+
+def test_a_spill_that_cannot_be_put_back(tmp_path):
+    """Where the command put something else in its place, the result says so and names no file."""
+    wait = "until [ -s .stead/spill/*.out ]; do sleep 0.01; done"
+    result = execute(tmp_path, f"yes | head -c 100000; {wait}; rm -rf .stead; echo mine > .stead", output_limit=10)
+    assert (result.stdout_bytes, result.stdout_path) == (100_000, None)
+    assert "the command removed the spill file" in result.spill_error
+    assert (tmp_path / ".stead").read_text() == "mine\n"
 
 
 def test_both_streams_full_at_once(tmp_path):

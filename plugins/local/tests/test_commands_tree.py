@@ -253,3 +253,21 @@ def test_a_stopped_keeper_holds_nobody_up_for_ever(tmp_path):
     seconds, after = run(tmp_path, use)
     assert (survivors(mark), after) == ([], "on\n")
     assert seconds < 3
+
+
+def test_close_ends_what_a_stopped_keeper_does_not(tmp_path):
+    """A command that stopped its keeper has ended, with a child in a session of its own, when `close()` returns."""
+    mark = serial()
+
+    async def use(env):
+        task = asyncio.create_task(env.execute(f"setsid sleep {mark} & kill -STOP $PPID; sleep {mark}"))
+        await asyncio.sleep(0.5)
+        start = time.monotonic()
+        await env.close()
+        with pytest.raises(EnvironmentClosed):
+            await task
+        return time.monotonic() - start, survivors(mark)
+
+    seconds, left = run(tmp_path, use)
+    assert left == []
+    assert seconds < 8

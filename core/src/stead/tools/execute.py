@@ -99,8 +99,11 @@ async def _fit(kit: Toolkit, result: ExecutionResult, answer: ToolResult) -> Non
                     path = await keep_output(kit, name, text)
                 except (SteadError, OSError) as error:
                     answer["spill_error"] = str(error)
-            where = "" if path is None else f"; all of it is in {path}"
             size = max(sizes[name], len(text))
+            where = "" if path is None else f"; all of it is in {path}"
+            if path is not None and paths[name] is None and len(text.encode("utf-8", "replace")) != size:
+                # What came was decoded already: the file has no more than that.
+                where += " as text, with what is no UTF-8 replaced"
             answer[name] = _head_and_tail(text, room, f"\n[... cut here: {name} has {size} bytes{where} ...]\n")
             answer["truncated"] = True
         if path is not None:

@@ -180,11 +180,15 @@ class Commands:
             fds = [self._open_cwd(call.cwd)]
             opened.callback(os.close, fds[0])
             payload = pack(self._request(call))
-            for data in (call.stdin, payload if len(payload) > _IN_FRAME else None):
-                if data:
-                    fds.append(_memory_file())
-                    opened.callback(os.close, fds[-1])
-                    await _fill(fds[-1], data)
+            try:
+                for data in (call.stdin, payload if len(payload) > _IN_FRAME else None):
+                    if data:
+                        fds.append(_memory_file())
+                        opened.callback(os.close, fds[-1])
+                        await _fill(fds[-1], data)
+            except OSError as error:
+                text = f"the command's input cannot be handed over: {error}"
+                raise Unavailable(text, backend=BACKEND, operation="execute") from error
             return await self._pool.ask(payload if len(payload) <= _IN_FRAME else b"", fds)
 
     def _open_cwd(self, cwd: PathLike | None) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -178,6 +179,7 @@ class ParentKeeper:
         Raises:
             OSError: It is gone.
         """
+        self._wake_up()
         while True:
             try:
                 socket.send_fds(self.control, [FORK], [sock.fileno()])
@@ -186,6 +188,16 @@ class ParentKeeper:
             else:
                 self.room -= 1
                 return
+
+    def _wake_up(self) -> None:
+        """Has it go on, if a command stopped it."""
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Ends it where it does not end by itself. Its keepers end with their own connections."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
 
     def leave(self) -> None:
         """Asks it to end without waiting for detached keepers."""
@@ -196,6 +208,7 @@ class ParentKeeper:
         """Asks it to end, and waits until it and all its keepers have."""
         with contextlib.suppress(OSError):
             self.control.shutdown(socket.SHUT_WR)
+        self._wake_up()
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while await loop.sock_recv(self.control, 16):
@@ -212,6 +225,7 @@ class ParentKeeper:
     def abandon(self) -> None:
         """Lets it end by itself, and collects it in the background."""
         self.control.close()
+        self._wake_up()
         if self._process.poll() is not None:
             return
         try:

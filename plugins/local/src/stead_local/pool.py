@@ -216,15 +216,19 @@ class KeeperPool:
             keeper.hang_up()
         try:
             async with asyncio.timeout(_CLOSE_PATIENCE):
-                await asyncio.gather(*(keeper.until_end() for keeper in ending))
+                # The parent ends what its keepers cannot: unless some are to stay, it hears of the end when they do.
+                await asyncio.gather(
+                    *(keeper.until_end() for keeper in ending), *(p.until_end() for p in held.parents if not keep)
+                )
                 for keeper in staying:
                     keeper.detach()
-                for parent in held.parents:
-                    if keep:
-                        parent.leave()
+                for parent in held.parents if keep else ():
+                    parent.leave()
                     await parent.until_end()
         except TimeoutError:
             _log.warning("something that a command started could not be ended within %s s", _CLOSE_PATIENCE)
+            for parent in held.parents:
+                parent.kill()
         for keeper in ending | staying:
             self.drop(keeper)
         for parent in held.parents:

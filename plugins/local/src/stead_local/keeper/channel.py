@@ -151,17 +151,21 @@ class Channel:
 
 
 def receive_with_fds(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Receives at most `size` bytes and what descriptors come with them.
+    """Receives at most `size` bytes and what descriptors come with them: none, if some were lost on the way.
 
     Raises:
         OSError: As `recvmsg`.
     """
-    data, ancillary, _flags, _address = sock.recvmsg(size, _ANCILLARY, _CLOEXEC)
+    data, ancillary, flags, _address = sock.recvmsg(size, _ANCILLARY, _CLOEXEC)
     fds: list[int] = []
     for level, kind, packed in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             count = len(packed) // _INT.size
             fds += struct.unpack_from(f"{count}i", packed)
+    if flags & socket.MSG_CTRUNC:  # this process has as many descriptors as it may
+        for fd in fds:
+            os.close(fd)
+        return data, []
     if not _CLOEXEC:  # macOS cannot set it on arrival
         for fd in fds:
             os.set_inheritable(fd, False)

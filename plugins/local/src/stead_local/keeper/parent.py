@@ -90,35 +90,37 @@ class _Parent:
             poll.register(self._control, select.POLLIN)
             ready = {fd for fd, _events in poll.poll(_TICK * 1000 if self._strays else None)}
             if self._control.fileno() in ready:
-                order, batch = self._take_orders()
+                order, taken, batch = self._take_orders()
                 self._fork_all(batch)
+                self._tell(FORKED * taken)
             self._reap(ready)
             if self._strays:
                 self._kill_strays()
         if order != LEAVE:
             self._wait_for_keepers()
 
-    def _take_orders(self) -> tuple[bytes, list[Channel]]:
-        """Takes what has been ordered; returns the last order (empty at the end) and the connections to serve.
+    def _take_orders(self) -> tuple[bytes, int, list[Channel]]:
+        """Takes what has been ordered; returns the last order (empty at the end), how many, and the connections to serve.
 
+        Those are fewer where descriptors were lost, because this process has as many as it may.
         Their first requests are received here: after a fork each page that is written to costs a copy, so as much as
         possible is done before a row of them, and as little as possible between them.
         """
         batch: list[Channel] = []
-        while len(batch) < _BATCH:
+        for taken in range(_BATCH):
             try:
                 order, fds = receive_with_fds(self._control, 1)
             except BlockingIOError:
-                return FORK, batch
+                return FORK, taken, batch
             except OSError:
-                return b"", batch
+                return b"", taken, batch
             if order != FORK:
-                return order, batch
+                return order, taken, batch
             for fd in fds:
                 channel = Channel(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd))
                 channel.receive()
                 batch.append(channel)
-        return FORK, batch
+        return FORK, _BATCH, batch
 
     def _fork_all(self, batch: list[Channel]) -> None:
         """Forks a keeper for each connection."""
@@ -138,8 +140,11 @@ class _Parent:
             self._keepers.add(pid)
         for worker in workers:
             worker.close()
+
+    def _tell(self, answer: bytes) -> None:
+        """Tells the environment."""
         try:
-            self._control.send(FORKED * len(batch))
+            self._control.send(answer)
         except OSError:  # gone, as the next poll will say
             return
 
@@ -170,6 +175,11 @@ class _Parent:
 
     def _wait_for_keepers(self) -> None:
         """Gives the keepers time to end their commands, and then ends all that is left."""
+        for pid in self._keepers:
+            try:
+                os.kill(pid, signal.SIGCONT)  # a command may have stopped its keeper
+            except OSError:
+                continue
         start = time.monotonic()
         while self._reap(()) and (spent := time.monotonic() - start) < _PATIENCE + _LAST_PATIENCE:
             if spent > _PATIENCE:

@@ -97,7 +97,7 @@ class Spill:
             if len(data) > room:
                 self.error = f"the limit of {self._limit} bytes for a spill file was reached"
         except OSError as error:
-            self.error = os.strerror(error.errno) if error.errno else str(error)
+            self.error = _reason(error)
 
     def _open(self) -> None:
         folder = self._place.open_folder()
@@ -106,7 +106,8 @@ class Spill:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         self._fds.append(os.open(self._name + ".json", flags, 0o600, dir_fd=folder))
         self._write_record(complete=False)
-        self._fds.append(os.open(self._name, flags, 0o600, dir_fd=folder))
+        # Readable too: a command may remove it, and then it is written once more.
+        self._fds.append(os.open(self._name, flags & ~os.O_WRONLY | os.O_RDWR, 0o600, dir_fd=folder))
 
     @property
     def _name(self) -> str:
@@ -135,20 +136,53 @@ class Spill:
         if not self.size:
             self.discard()
             return None
+        if not self._is_in_place():
+            try:
+                self._put_back()
+            except OSError as error:
+                self.error = f"the command removed the spill file, and it cannot be put back: {_reason(error)}"
+                self.discard()
+                return None
         try:
             self._write_record(complete=self.size == total)
         except OSError as error:
-            self.error = self.error or f"its record is not complete: {os.strerror(error.errno or 0)}"
+            self.error = self.error or f"its record is not complete: {_reason(error)}"
         self._close()
         return self._place.path(self._suffix)
+
+    def _is_in_place(self) -> bool:
+        """Says whether the file and its record are where they were made: a command may remove all that is ignored."""
+        for suffix, fd in (("", self._fds[2]), (".json", self._fds[1])):
+            try:
+                there, ours = os.lstat(self._place.path(self._suffix + suffix)), os.fstat(fd)
+            except OSError:
+                return False
+            if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+                return False
+        return True
+
+    def _put_back(self) -> None:
+        """Writes file and record once more, from the descriptor of the file that was removed.
+
+        Raises:
+            OSError: They cannot be made, or there is no room.
+        """
+        removed, self._fds = self._fds, []
+        try:
+            for name in (self._name, self._name + ".json"):
+                _unlink(name, removed[0])  # one of both may be left
+            self._open()
+            offset = 0
+            while piece := os.pread(removed[2], _PIECE, offset):
+                offset += os.pwrite(self._fds[2], piece, offset)
+        finally:
+            for fd in removed:
+                os.close(fd)
 
     def discard(self) -> None:
         """Removes file and record: nobody will learn their names."""
         for name in (self._name, self._name + ".json") if self._fds else ():
-            try:
-                os.unlink(name, dir_fd=self._fds[0])
-            except OSError:  # the command removed it, or everything around it
-                continue
+            _unlink(name, self._fds[0])
         self._close()
 
     def _close(self) -> None:
@@ -335,6 +369,17 @@ def _enlarge_pipe(fd: int, size: int) -> None:
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
         except OSError:
             return  # the allowance is used up; the pipe works as it is
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _unlink(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:  # the command removed it, or everything around it
+        return
 
 
 def _open_or_make(parent: int, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -115,8 +116,16 @@ class Worker:
             kind, payload = inbox.pop(0)
             if kind == REQUEST:  # else a kill that came when its command had ended by itself
                 fds = self._channel.take_fds()
+                if not fds:
+                    self._refuse_without_descriptors()
+                    continue
                 self._next = unpack_request(payload, fds), fds
         return self._next is not None
+
+    def _refuse_without_descriptors(self) -> None:
+        text = "the descriptors of its request did not arrive: too many files are open"
+        failure: Failure = {"stage": "spawn", "number": errno.EMFILE, "text": text}
+        self._channel.post(FAILURE, pack(failure))
 
 
 class _Run:
