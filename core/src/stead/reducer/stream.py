@@ -14,7 +14,7 @@ from stead.reducer.blocks import texts_hash
 from stead.reducer.budget import fill, hint_for
 from stead.reducer.calls import Decision, ToolCall
 from stead.reducer.context import Context, approximate_tokens, one_line, own_path
-from stead.reducer.gate import Gate
+from stead.reducer.gate import Gate, Passed
 from stead.reducer.messages.blocks import block_text, with_text
 from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.redact import Redactor
@@ -85,6 +85,7 @@ class _Stream:
         self._spool: Spool | None = None
         self._ended = asyncio.Event()
         self._storing: asyncio.Task[Stored] | None = None
+        self._unstorable: Exception | None = None
         self._in_lists = False
         self._raw = False
         self._pouring = False
@@ -97,7 +98,12 @@ class _Stream:
         self._in_lists = isinstance(item, list)
         for block in item if isinstance(item, list) else [item]:
             text = block_text(block)
-            out += await self._feed_block(block, None if text is None else self._redactor.feed(text), len(text or ""))
+            if text is None:
+                # A line that is open ends here, as in a plain result: what came before the block stays before it.
+                out += await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
+                out += await self._feed_block(block, None, 0)
+            else:
+                out += await self._feed_block(block, await self._redacted(text), len(text))
         return [out] if self._in_lists and out else out
 
     async def finish(self, *, complete: bool) -> AsyncGenerator[Any, None]:
@@ -106,7 +112,7 @@ class _Stream:
         Raises:
             SteadError: The rest could not be stored and the policy is `"raise"`.
         """
-        for block in await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0):
+        for block in await self._feed_block(self._gate.last_text_block, await self._redacted(), 0):
             yield self._item(block)
         async with aclosing(self.poured()) as texts:
             async for out in texts:
@@ -142,7 +148,7 @@ class _Stream:
         try:
             if self._settled or self._raw:
                 return
-            await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0)
+            await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
             if not self._gate.closed and self._gate.held_text:
                 await self._start_spool(self._gate.held_text)
             if self._spool is not None:
@@ -166,18 +172,31 @@ class _Stream:
 
     # ---- on the way ------------------------------------------------------------------------------------------------
 
+    async def _redacted(self, text: str | None = None) -> str:
+        """What may go on of a text, by the caller's redaction; without one the end of what it held back."""
+        try:
+            return self._redactor.finish() if text is None else self._redactor.feed(text)
+        except Exception as error:  # noqa: BLE001 - what it raises is subject to the one policy
+            # Nothing may be stored any more, nor shown in a notice; what comes goes the way of a store that failed.
+            self._unstorable = error
+            if self._storing is not None:
+                await stop(self._storing)
+            self._tail, self._tail_chars = "", 0
+            held, self._redactor = self._redactor.held(), Redactor(None)
+            return held
+
     async def _feed_block(self, block: Any, text: str | None, source_chars: int) -> list[Any]:
-        if self._raw:
+        if self._raw and not (self._pouring and text):
             return [block] if text is None else [with_text(block, text)] if text else []
-        passed = self._gate.feed(block, text, source_chars)
-        if not passed.swallowed:
-            return passed.blocks
+        passed = Passed(swallowed=text or "") if self._raw else self._gate.feed(block, text, source_chars)
         try:
             if passed.overflowed:
                 await self._start_spool(passed.swallowed)
-            else:
+            elif passed.swallowed:
                 await self._spool_text(passed.swallowed)
         except OSError as error:
+            if self._raw:  # What could not be written is in memory, and is poured with the rest.
+                return passed.blocks
             # Nothing can be kept aside any more, so everything is handed on.
             self._raw = self._pouring = True
             await self._failed(error, "the local disk could not hold the output, which is handed on whole")
@@ -186,7 +205,8 @@ class _Stream:
     async def _start_spool(self, text: str) -> None:
         self._spool = Spool()
         await self._spool_text(text)
-        self._storing = asyncio.create_task(self._put(self._spool))
+        if self._unstorable is None:
+            self._storing = asyncio.create_task(self._put(self._spool))
 
     async def _put(self, spool: Spool) -> Stored:
         return await self._context.needed_store(self._call).put_spool(self._call, spool, self._path, self._ended)
@@ -203,10 +223,12 @@ class _Stream:
     # ---- at the end ------------------------------------------------------------------------------------------------
 
     async def _stored(self) -> Stored:
-        if self._spool is None or self._storing is None:
+        if self._spool is None:
             raise RuntimeError("nothing is spooled")
         self._keep_tail(await self._spool.end())
         self._ended.set()
+        if self._unstorable is not None or self._storing is None:
+            raise self._unstorable or RuntimeError("nothing is stored")
         return await asyncio.shield(self._storing)
 
     async def _record(self, stored: Stored, *, complete: bool) -> str:
