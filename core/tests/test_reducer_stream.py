@@ -259,6 +259,16 @@ def test_a_full_local_disk_hands_everything_on(monkeypatch):
 
     run(body, reports=reports)
     assert "local disk" in reports[0].decisions[0].reason
+    reports.clear()
+
+    async def lists(reducer):
+        written_before = [{"type": "text", "text": part} for part in text]
+        whole = await collect(reducer, Source([written_before[:150], written_before[150:]]))
+        assert "".join(block["text"] for item in whole for block in item) == "".join(text)
+
+    written = 0
+    run(lists, reports=reports)
+    assert "local disk" in reports[0].decisions[0].reason
 
 
 def test_memory_stays_bounded_whatever_the_stream():
@@ -446,6 +456,33 @@ def test_a_streaming_handler_is_strictly_incremental():
         assert await collect(reducer, Source(LINES), ToolCall("c", "Leave")) == LINES
 
     run(body, trunc_handler=upper)
+
+
+def test_a_streaming_handler_that_read_a_part_loses_nothing():
+    """If its offload cannot be stored, or the source fails under it, every chunk of the source is handed on."""
+
+    @handler(streaming=True)
+    async def first_three(call, result):
+        got = [await anext(result) for _ in range(3)]
+        return Reduced("short: {path}", offload="".join(got))
+
+    @handler(streaming=True)
+    async def read_on(call, result):
+        return Reduced("never", offload="".join([chunk async for chunk in result]))
+
+    async def store_fails(reducer):
+        assert await collect(reducer, Source(LINES)) == LINES
+
+    async def source_fails(reducer):
+        seen = []
+        with pytest.raises(ZeroDivisionError):
+            async with aclosing(reducer.truncate_stream(CALL, Source(LINES[:10], ZeroDivisionError()))) as chunks:
+                async for chunk in chunks:
+                    seen += [chunk]
+        assert seen == LINES[:10]
+
+    run(store_fails, Failing(Unavailable("down")), trunc_handler=first_three)
+    run(source_fails, trunc_handler=read_on)
 
 
 def test_what_a_handler_raises_reaches_the_consumer():

@@ -345,6 +345,33 @@ def test_a_wrapped_tool_takes_its_id_where_it_is_given():
     run(body)
 
 
+def test_any_arguments_make_an_id():
+    """Also keys that are no strings, or of several types, and what is nested too deep for JSON."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    async def body(reducer):
+        wrapped = reducer.wrap(lambda argument: "x" * 5_000, name="Any")
+        for argument in ({(1, 2): 3}, {1: 3, "a": 4}, deep):
+            assert len(await wrapped(argument)) <= 1_000
+
+    run(body)
+
+
+def test_a_sync_tool_that_raises_stop_iteration_does_not_hang():
+    """A bare `next()` of an iterator that is at its end: RuntimeError, as a coroutine gives."""
+
+    def tool():
+        return next(iter(()))
+
+    async def body(reducer):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(reducer.wrap(tool)(), 10)
+
+    run(body)
+
+
 def test_what_a_tool_raises_passes_unchanged():
     """The tool's own error reaches the caller; so do partials and lambdas that return awaitables."""
 

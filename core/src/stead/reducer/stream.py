@@ -148,9 +148,9 @@ class _Stream:
         try:
             if self._settled or self._raw:
                 return
-            await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
-            if not self._gate.closed and self._gate.held_text:
-                await self._start_spool(self._gate.held_text)
+            late = await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
+            if not self._gate.closed and (late or self._gate.holds):
+                await self._start_spool(self._gate.seen_text)
             if self._spool is not None:
                 await self._record(await self._stored(), complete=False)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise it to; the report says it
