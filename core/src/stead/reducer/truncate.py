@@ -9,7 +9,7 @@ from stead.reducer.budget import Budget, fill, hint_for
 from stead.reducer.calls import Action, Decision, Reduced, ToolCall
 from stead.reducer.config import Handler
 from stead.reducer.context import Context, approximate_tokens, lines_in, one_line, own_path
-from stead.reducer.preview import Preview, cut_blocks, head_and_tail
+from stead.reducer.preview import Preview, cut_blocks, head_and_tail, weight_in_chars
 from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.redact import redacted, redacted_content
 from stead.reducer.replacement import pack, unpack
@@ -133,7 +133,7 @@ class Truncation:
 
     def _shown_plain(self, work: _Work, text: str, path: str | None, error: str) -> tuple[Texts, Any]:
         shape = None if path is None else shape_of(work.preview, text, work.budget.preview)
-        if shape is not None:
+        if shape is not None and _is_lighter(shape, text, work.budget.frame):
             notice = self._notice(work, text, path, error, shape=shape)
             return [notice], notice
         head, tail = head_and_tail(text, work.budget.preview)
@@ -232,6 +232,12 @@ def _record(call: ToolCall, stored: Stored, source_hash: str, shown: tuple[Texts
     record = OffloadRecord.of("truncated", call, stored, source_hash=source_hash)
     visible = texts_hash([text for text in texts if text is not None])
     return dataclasses.replace(record, replacement=packed, replacement_sha256=visible)
+
+
+def _is_lighter(shape: str, text: str, frame: int) -> bool:
+    """False for a shape of so many marks and digits that it weighs more than a text that is hardly too long."""
+    weight = weight_in_chars(shape) + frame
+    return weight <= len(text) or weight <= weight_in_chars(text)
 
 
 def _visible_hash(parts: Parts, texts: Texts) -> str:
