@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import time
 import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -223,6 +224,29 @@ def test_held_back_text_is_stored_when_the_consumer_leaves():
             await task
         (record,) = await reducer.offloads.list()
         assert await reducer.offloads.read(record.path) == "".join(LINES[:19]).encode()
+
+    run(body)
+
+
+def test_a_consumer_that_is_cancelled_within_an_item_finds_all_of_it_stored(monkeypatch):
+    """A list of blocks came in as one: also those are stored that waited behind a slow local disk."""
+    real = Spool._write
+
+    def slow(self, block):
+        time.sleep(0.2)
+        real(self, block)
+
+    monkeypatch.setattr(Spool, "_write", slow)
+    blocks = [{"type": "text", "text": str(n) * 300_000} for n in range(3)]
+
+    async def body(reducer):
+        task = asyncio.ensure_future(collect(reducer, Source([blocks])))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await reducer.flush()
+        (record,) = await reducer.offloads.list()
+        assert await reducer.offloads.read(record.path) == "".join(block["text"] for block in blocks).encode()
 
     run(body)
 

@@ -6,6 +6,7 @@ character of the source was handed on, is stored, or is handed on now.
 
 import asyncio
 import dataclasses
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any
@@ -87,6 +88,7 @@ class _Stream:
         self._storing: asyncio.Task[Stored] | None = None
         self._unstorable: Exception | None = None
         self._in_lists = False
+        self._coming: deque[Any] = deque()
         self._raw = False
         self._pouring = False
         self._settled = False
@@ -94,9 +96,15 @@ class _Stream:
 
     async def feed(self, item: Any) -> list[Any]:
         """Takes an item of the source; gives what can be handed on."""
-        out = []
         self._in_lists = isinstance(item, list)
-        for block in item if isinstance(item, list) else [item]:
+        self._coming.extend(item if isinstance(item, list) else [item])
+        out = await self._feed_coming()
+        return [out] if self._in_lists and out else out
+
+    async def _feed_coming(self) -> list[Any]:
+        out = []
+        while self._coming:
+            block = self._coming.popleft()
             text = block_text(block)
             if text is None:
                 # A line that is open ends here, as in a plain result: what came before the block stays before it.
@@ -104,7 +112,7 @@ class _Stream:
                 out += await self._feed_block(block, None, 0)
             else:
                 out += await self._feed_block(block, await self._redacted(text), len(text))
-        return [out] if self._in_lists and out else out
+        return out
 
     async def finish(self, *, complete: bool) -> AsyncGenerator[Any, None]:
         """Ends the stream: what was held back, or the notice, or (if nothing could be stored) the swallowed text.
@@ -148,7 +156,8 @@ class _Stream:
         try:
             if self._settled or self._raw:
                 return
-            late = await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
+            late = await self._feed_coming()  # The rest of an item, if the consumer was cancelled within.
+            late += await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
             if not self._gate.closed and (late or self._gate.holds):
                 await self._start_spool(self._gate.seen_text)
             if self._spool is not None:
@@ -204,9 +213,10 @@ class _Stream:
 
     async def _start_spool(self, text: str) -> None:
         self._spool = Spool()
-        await self._spool_text(text)
+        # Before the first write: that can be cancelled. It begins when the text is in the spool's memory.
         if self._unstorable is None:
             self._storing = asyncio.create_task(self._put(self._spool))
+        await self._spool_text(text)
 
     async def _put(self, spool: Spool) -> Stored:
         return await self._context.needed_store(self._call).put_spool(self._call, spool, self._path, self._ended)
