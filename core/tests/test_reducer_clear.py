@@ -824,6 +824,41 @@ def test_background_writes_are_waited_for_before_the_next_request():
     run(body, Slow(), background_writes=True, max_length_for_trunc=1_000, max_tokens_for_clear=1_000_000)
 
 
+def test_all_blocks_come_back_whose_background_write_failed():
+    """Also those that were left out, of the kind that the history has them in, and media between them."""
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.org"}}
+    blocks: list[Any] = [{"type": "text", "text": f"{n:03d}" + "x" * 997} for n in range(50)]
+    blocks.insert(25, image)
+
+    async def body(reducer):
+        reducer.environment.refuses = lambda path: True
+        shown = await reducer.truncate(ToolCall("c", "T"), blocks)
+        assert len(shown) < 30
+        history = [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "T", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": shown}]},
+        ]
+        back = (await reducer.clear(history)).messages
+        assert back[1]["content"][0]["content"] == blocks
+
+    run(body, Selective(), background_writes=True, max_length_for_trunc=5_000, max_tokens_for_clear=1_000_000)
+
+
+def test_a_background_write_that_works_at_last_leaves_its_notice():
+    """The same result, truncated again when the store is back, is not put back into the history."""
+
+    async def body(reducer):
+        reducer.environment.refuses = lambda path: True
+        await reducer.truncate(ToolCall("c0", "Read"), "full " * 1_000)
+        await reducer.flush()
+        reducer.environment.refuses = lambda path: False
+        history = [asks(call("c0")), says("c0", await reducer.truncate(ToolCall("c0", "Read"), "full " * 1_000))]
+        assert (await reducer.clear(history)).messages == history
+        assert await stored(reducer, history[1]) == "full " * 1_000
+
+    run(body, Selective(), background_writes=True, max_length_for_trunc=1_000, max_tokens_for_clear=1_000_000)
+
+
 def test_flush_raises_what_the_policy_says():
     """With `raise` a failed background write is raised by the barrier."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import time
 import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -227,6 +228,29 @@ def test_held_back_text_is_stored_when_the_consumer_leaves():
     run(body)
 
 
+def test_a_consumer_that_is_cancelled_within_an_item_finds_all_of_it_stored(monkeypatch):
+    """A list of blocks came in as one: also those are stored that waited behind a slow local disk."""
+    real = Spool._write
+
+    def slow(self, block):
+        time.sleep(0.2)
+        real(self, block)
+
+    monkeypatch.setattr(Spool, "_write", slow)
+    blocks = [{"type": "text", "text": str(n) * 300_000} for n in range(3)]
+
+    async def body(reducer):
+        task = asyncio.ensure_future(collect(reducer, Source([blocks])))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await reducer.flush()
+        (record,) = await reducer.offloads.list()
+        assert await reducer.offloads.read(record.path) == "".join(block["text"] for block in blocks).encode()
+
+    run(body)
+
+
 def test_a_stream_that_is_never_started_acquires_nothing():
     """Making and closing the generator reads nothing of the source."""
 
@@ -258,6 +282,16 @@ def test_a_full_local_disk_hands_everything_on(monkeypatch):
         assert "".join(await collect(reducer, Source(text))) == "".join(text)
 
     run(body, reports=reports)
+    assert "local disk" in reports[0].decisions[0].reason
+    reports.clear()
+
+    async def lists(reducer):
+        written_before = [{"type": "text", "text": part} for part in text]
+        whole = await collect(reducer, Source([written_before[:150], written_before[150:]]))
+        assert "".join(block["text"] for item in whole for block in item) == "".join(text)
+
+    written = 0
+    run(lists, reports=reports)
     assert "local disk" in reports[0].decisions[0].reason
 
 
@@ -446,6 +480,33 @@ def test_a_streaming_handler_is_strictly_incremental():
         assert await collect(reducer, Source(LINES), ToolCall("c", "Leave")) == LINES
 
     run(body, trunc_handler=upper)
+
+
+def test_a_streaming_handler_that_read_a_part_loses_nothing():
+    """If its offload cannot be stored, or the source fails under it, every chunk of the source is handed on."""
+
+    @handler(streaming=True)
+    async def first_three(call, result):
+        got = [await anext(result) for _ in range(3)]
+        return Reduced("short: {path}", offload="".join(got))
+
+    @handler(streaming=True)
+    async def read_on(call, result):
+        return Reduced("never", offload="".join([chunk async for chunk in result]))
+
+    async def store_fails(reducer):
+        assert await collect(reducer, Source(LINES)) == LINES
+
+    async def source_fails(reducer):
+        seen = []
+        with pytest.raises(ZeroDivisionError):
+            async with aclosing(reducer.truncate_stream(CALL, Source(LINES[:10], ZeroDivisionError()))) as chunks:
+                async for chunk in chunks:
+                    seen += [chunk]
+        assert seen == LINES[:10]
+
+    run(store_fails, Failing(Unavailable("down")), trunc_handler=first_three)
+    run(source_fails, trunc_handler=read_on)
 
 
 def test_what_a_handler_raises_reaches_the_consumer():

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from stead.environments import MemoryEnvironment
 from stead.errors import ConfigError, EnvironmentClosed, FileExists
 from stead.reducer import Reduced, Reducer, ReducerConfig, Report, ToolCall, ToolConfig, current_call_id
+from stead.reducer.estimate import estimate_tokens
 
 
 def run(body, environment=None, *, reports=None, **options: Any):
@@ -345,6 +347,33 @@ def test_a_wrapped_tool_takes_its_id_where_it_is_given():
     run(body)
 
 
+def test_any_arguments_make_an_id():
+    """Also keys that are no strings, or of several types, and what is nested too deep for JSON."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    async def body(reducer):
+        wrapped = reducer.wrap(lambda argument: "x" * 5_000, name="Any")
+        for argument in ({(1, 2): 3}, {1: 3, "a": 4}, deep):
+            assert len(await wrapped(argument)) <= 1_000
+
+    run(body)
+
+
+def test_a_sync_tool_that_raises_stop_iteration_does_not_hang():
+    """A bare `next()` of an iterator that is at its end: RuntimeError, as a coroutine gives."""
+
+    def tool():
+        return next(iter(()))
+
+    async def body(reducer):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(reducer.wrap(tool)(), 10)
+
+    run(body)
+
+
 def test_what_a_tool_raises_passes_unchanged():
     """The tool's own error reaches the caller; so do partials and lambdas that return awaitables."""
 
@@ -455,6 +484,41 @@ def test_the_reducer_closes_only_what_it_owns():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("preview", ["text", "json", "sample"])
+def test_tokens_never_grow_just_above_the_limit(language, preview):
+    """Paths, errors and marks of many digits weigh more than the letters that they stand for."""
+    call, text = ToolCall("9" * 40, "T" * 64), "a" * 5_000
+    rows = json.dumps({"a" * 9: [["b" * 60] * 3 for _ in range(10)]}).ljust(5_000)
+
+    async def stream(reducer, text):
+        return "".join([chunk async for chunk in reducer.truncate_stream(call, source(text))])
+
+    async def source(text):
+        yield text
+
+    async def body(reducer):
+        for whole in (text, rows):
+            size = reducer._context.budget(call, None).threshold + 1
+            for shown in (await reducer.truncate(call, whole[:size]), await stream(reducer, whole[:size])):
+                assert len(shown) < size
+                assert estimate_tokens(shown) <= estimate_tokens(whole[:size])
+        blocks = [{"type": "text", "text": "a" * 260} for _ in range(12)]
+        out = await reducer.truncate(call, blocks)
+        assert len(out) < 12 or sum(len(block["text"]) for block in out) < 12 * 260
+        before, after = ([estimate_tokens(block["text"]) for block in part] for part in (blocks, out))
+        assert sum(after) <= sum(before)
+
+    class Full(MemoryEnvironment):
+        async def write_file(self, path, content, **options):
+            raise OSError('{"code": 12345}' * 20)
+
+    options = {"session_id": "1234567890" * 6, "language": language, "preview": preview}
+    for limit in (300, 1_000, 3_000):
+        run(body, max_length_for_trunc=limit, **options)
+        run(body, Full(), max_length_for_trunc=limit, on_offload_error="truncate", **options)
+
+
 TEXTS = st.text(st.characters(codec=None, categories=["L", "N", "P", "Zs", "Cc", "Cs", "Mn", "So"]), max_size=60)
 
 
@@ -471,6 +535,7 @@ def test_any_text_stays_recoverable_and_never_grows(unit, times, limit, language
         if out is text:
             return
         assert len(out) < len(text)
+        assert estimate_tokens(out) <= estimate_tokens(text)
         assert len(out) <= max(limit, 1_000) or limit < 1_000
         stored = await reducer.offloads.read(path_in(out))
         assert stored == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

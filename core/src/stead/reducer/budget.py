@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from stead.reducer.config import ReducerConfig
 from stead.reducer.names import PATH_NAME_CHARS
 from stead.reducer.notices import DIGITS, Notices
+from stead.reducer.preview import weight_in_chars
 
 __all__ = ["ERROR_CHARS", "Budget", "budget_for", "fill", "hint_for", "shown_name"]
 
@@ -46,7 +47,8 @@ def budget_for(config: ReducerConfig, notices: Notices, *, tool: str, folder: st
         folder: The session's folder; its default paths are of a bounded length.
         path: The path, where it is not a default one.
     """
-    name = path or f"{folder}/trunc/".ljust(len(folder) + 7 + PATH_NAME_CHARS + _SUFFIX_CHARS, "x")
+    # Digits weigh most of all that a name may have.
+    name = path or f"{folder}/trunc/".ljust(len(folder) + 7 + PATH_NAME_CHARS + _SUFFIX_CHARS, "0")
     longest = {
         "path": name,
         "hint": hint_for(config, notices, name),
@@ -54,8 +56,7 @@ def budget_for(config: ReducerConfig, notices: Notices, *, tool: str, folder: st
         "incomplete": notices.incomplete,
     }
     frames = [fill(getattr(notices, template), tool, longest) for template in _SIZED]
-    # A character that is not ASCII costs about a token, an ASCII one a quarter: the answer must save tokens too.
-    return Budget(config.max_length_for_trunc, max(len(f) + 3 * sum(not c.isascii() for c in f) for f in frames))
+    return Budget(config.max_length_for_trunc, max(map(weight_in_chars, frames)))
 
 
 def hint_for(config: ReducerConfig, notices: Notices, path: str) -> str:
@@ -77,6 +78,15 @@ def fill(template: str, tool: str, values: Mapping[str, str | int]) -> str:
         tool: The tool's name; a long one is cut.
         values: Its other fields.
     """
+    if "error" in values:
+        values = {**values, "error": _bounded(str(values["error"]))}
     texts = {"head": "", "tail": "", "path": "", "hint": "", "error": "", "incomplete": "", "shape": "", "media": ""}
     numbers = dict.fromkeys(("characters", "lines", "omitted", "head_characters", "tail_characters"), DIGITS)
     return template.format(**{**texts, **numbers, **values, "tool": shown_name(tool)})
+
+
+def _bounded(error: str) -> str:
+    """An error's text that weighs no more than was reckoned with."""
+    while weight_in_chars(error) > ERROR_CHARS:
+        error = f"{error[: len(error) * 9 // 10 - 3]}..."
+    return error

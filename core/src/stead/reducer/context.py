@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,11 @@ from stead.reducer.notices import Notices
 from stead.reducer.rules import Rule, rule_for
 from stead.reducer.store import SessionStore
 
-__all__ = ["Context", "approximate_tokens", "lines_in", "one_line", "own_path"]
+__all__ = ["Context", "Undo", "approximate_tokens", "lines_in", "one_line", "own_path"]
 
 _COUNTED_CHARS = 1_000_000
+Undo = Sequence[tuple[str | None, str | None]]
+"""Text of each block of a result before it was reduced, and after; as `stead.reducer.blocks.Texts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,8 @@ class Context:
     rules: dict[tuple[Phase, str, bool], Rule | str] = field(default_factory=dict)
     pending: set[asyncio.Task[Any]] = field(default_factory=set)
     """Writes that go on although nobody waits for them."""
-    undo: dict[str, str] = field(default_factory=dict)
-    """Notices whose text could not be stored in the background, and the text itself."""
+    undo: dict[str, Undo] = field(default_factory=dict)
+    """Results whose text could not be stored in the background, by the hash of the texts that were given out."""
     failures: list[Exception] = field(default_factory=list)
     """Errors of background writes since the last `flush`."""
 

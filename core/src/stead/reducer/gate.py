@@ -47,9 +47,14 @@ class Gate:
         return "".join(self._passed)
 
     @property
-    def held_text(self) -> str:
-        """All text so far if some of it was held back and the stream is not too long; else empty."""
-        return "".join(self._seen) if self._held and not self.closed else ""
+    def holds(self) -> bool:
+        """True if something is held back."""
+        return bool(self._held)
+
+    @property
+    def seen_text(self) -> str:
+        """All text so far; empty once the stream was too long."""
+        return "".join(self._seen)
 
     @property
     def source_chars(self) -> int:

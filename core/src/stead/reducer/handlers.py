@@ -53,11 +53,7 @@ async def handle_stream(
     """
     async with closing(source) as items:
         seen = _Seen(items)
-        if is_streaming(function):
-            answer: Any = await function(call, seen)
-        else:
-            await seen.read_all()
-            answer = None if seen.error is not None else await function(call, joined(seen.kept))
+        answer = await _answered(call, seen, function)
         if answer is not None and not isinstance(answer, Reduced):
             if not hasattr(answer, "__aiter__"):
                 raise TypeError(f"a handler must return Reduced, an async iterator or None, not {type(answer)}")
@@ -66,10 +62,12 @@ async def handle_stream(
                 async for item in made:
                     yield item
             return
-        if isinstance(answer, Reduced):
-            shown = await store_for_handler(context, call, joined(seen.kept), answer)
-            yield shown
+        if answer is not None:
+            answer = await store_for_handler(context, call, joined(seen.kept), answer)
+        if answer is not None:
+            yield answer.result
             return
+        # No change is wanted, or it could not be stored: the handler may have read only a part.
         for item in seen.kept:
             yield item
         seen.keep = False
@@ -86,6 +84,19 @@ async def passed_through(source: AsyncIterable[Any]) -> AsyncGenerator[Any, None
     async with closing(source) as items:
         async for item in items:
             yield item
+
+
+async def _answered(call: ToolCall, seen: "_Seen", function: Handler) -> Any:
+    """What a handler answers; None also if the source failed and the handler let that pass."""
+    if not is_streaming(function):
+        await seen.read_all()
+        return None if seen.error is not None else await function(call, joined(seen.kept))
+    try:
+        return await function(call, seen)
+    except Exception as error:
+        if error is not seen.error:
+            raise
+        return None
 
 
 class _Seen:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stead.reducer.messages.blocks import json_text, read
 
-__all__ = ["MediaPart", "media_part"]
+__all__ = ["MediaPart", "is_payload", "media_part"]
 
 _LEAST_PAYLOAD = 64
 _PAYLOAD_KEYS = frozenset({"data", "base64", "file_data", "bytes", "url", "image_url"})
@@ -56,6 +56,16 @@ def _found_in(plain: Any) -> MediaPart | None:
     if _is_reference(plain):
         return MediaPart(_type_of(plain) or "reference", None, plain)
     return None
+
+
+def is_payload(key: Any, value: Any) -> bool:
+    """True for a value that is data in base64, such as a picture's.
+
+    Args:
+        key: The name of the field that holds it.
+        value: The value.
+    """
+    return isinstance(value, str) and _decoded(str(key), value) is not None
 
 
 def _plain(block: Any) -> Any:

@@ -4,9 +4,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
+from stead.reducer.estimate import ASCII_WEIGHT, text_units
 from stead.reducer.pieces import encoded
 
-__all__ = ["PREVIEWS", "Preview", "clean_text", "cut_blocks", "head_and_tail", "safe_cut"]
+__all__ = ["PREVIEWS", "Preview", "clean_text", "cut_blocks", "head_and_tail", "safe_cut", "weight_in_chars"]
 
 Preview = Literal["text", "json", "table", "sample"]
 PREVIEWS: tuple[str, ...] = ("text", "json", "table", "sample")
@@ -72,7 +73,7 @@ def cut_blocks(texts: Sequence[str], budget: int, marker: str) -> list[str | Non
 def _cut(text: str, size: int, marker: str) -> str:
     if len(text) <= size:
         return text
-    frame = len(marker.format(omitted=len(text)))
+    frame = weight_in_chars(marker.format(omitted=len(text)))
     head, tail = head_and_tail(text, size - frame)
     return f"{head}{marker.format(omitted=len(text) - len(head) - len(tail))}{tail}"
 
@@ -106,6 +107,15 @@ def _boundary_after(text: str, position: int) -> int:
         if not _joined(text, candidate):
             return candidate
     return position
+
+
+def weight_in_chars(text: str) -> int:
+    """Characters that have as many tokens, where they are the lightest: what saves them saves tokens and bytes too.
+
+    Args:
+        text: What is shown in their place.
+    """
+    return max(len(text), -(-text_units(text) // ASCII_WEIGHT))
 
 
 def _joined(text: str, position: int) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stead.reducer.arguments import arguments_text
+from stead.reducer.blocks import texts_hash
 from stead.reducer.columns import Columns
-from stead.reducer.context import Context
+from stead.reducer.context import Context, Undo
 from stead.reducer.ledger import Reading
 from stead.reducer.messages.blocks import block_text, json_text, with_text
 from stead.reducer.messages.codec import Codec, Content
@@ -239,30 +240,40 @@ def spliced(
     return flat
 
 
-def with_undone(messages: Sequence[Any], undo: Mapping[str, str], given: str | Codec | None) -> list[Any]:
+def with_undone(messages: Sequence[Any], undo: Mapping[str, Undo], given: str | Codec | None) -> list[Any]:
     """The list with the notices taken back whose text could not be stored.
 
     Args:
         messages: The list.
-        undo: The text by its notice.
+        undo: As `Context.undo`.
         given: The message format, if it is known.
     """
     codec = find_codec(messages, given)
     out = list(messages)
     for index, message in enumerate(messages):
-        results: dict[int, Content | None] = {}
+        restored: dict[int, Content] = {}
         for result in codec.view(message).results:
-            if isinstance(result.content, str):
-                results[result.ordinal] = undo.get(result.content)
-            else:
-                texts = [block_text(block) for block in result.content]
-                if any(text in undo for text in texts if text is not None):
-                    pairs = zip(result.content, texts, strict=True)
-                    results[result.ordinal] = [with_text(b, undo[t]) if t and t in undo else b for b, t in pairs]
-        restored = {ordinal: content for ordinal, content in results.items() if content is not None}
+            content = result.content
+            texts = [content] if isinstance(content, str) else [block_text(block) for block in content]
+            undone = undo.get(texts_hash(texts))
+            if undone is not None:
+                restored[result.ordinal] = _restored(content, undone)
         if restored:
             out[index] = codec.replace(message, results=restored)
     return out
+
+
+def _restored(content: Content, undone: Undo) -> Content:
+    """A result's content as it was, of the kind that it has now; blocks that were left out are as its last text block."""
+    if isinstance(content, str):
+        return "".join(old for old, _ in undone if old is not None)
+    left = iter(content)
+    sample = [block for block in content if block_text(block) is not None][-1]
+    whole = []
+    for old, new in undone:
+        block = sample if old is not None and new is None else next(left)
+        whole.append(block if old == new else with_text(block, old or ""))
+    return whole
 
 
 def _since(rounds: Sequence[Round], start: int) -> list[Round]:

@@ -6,6 +6,7 @@ character of the source was handed on, is stored, or is handed on now.
 
 import asyncio
 import dataclasses
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any
@@ -14,7 +15,7 @@ from stead.reducer.blocks import texts_hash
 from stead.reducer.budget import fill, hint_for
 from stead.reducer.calls import Decision, ToolCall
 from stead.reducer.context import Context, approximate_tokens, one_line, own_path
-from stead.reducer.gate import Gate
+from stead.reducer.gate import Gate, Passed
 from stead.reducer.messages.blocks import block_text, with_text
 from stead.reducer.records import OffloadRecord, Stored
 from stead.reducer.redact import Redactor
@@ -85,7 +86,9 @@ class _Stream:
         self._spool: Spool | None = None
         self._ended = asyncio.Event()
         self._storing: asyncio.Task[Stored] | None = None
+        self._unstorable: Exception | None = None
         self._in_lists = False
+        self._coming: deque[Any] = deque()
         self._raw = False
         self._pouring = False
         self._settled = False
@@ -93,12 +96,23 @@ class _Stream:
 
     async def feed(self, item: Any) -> list[Any]:
         """Takes an item of the source; gives what can be handed on."""
-        out = []
         self._in_lists = isinstance(item, list)
-        for block in item if isinstance(item, list) else [item]:
-            text = block_text(block)
-            out += await self._feed_block(block, None if text is None else self._redactor.feed(text), len(text or ""))
+        self._coming.extend(item if isinstance(item, list) else [item])
+        out = await self._feed_coming()
         return [out] if self._in_lists and out else out
+
+    async def _feed_coming(self) -> list[Any]:
+        out = []
+        while self._coming:
+            block = self._coming.popleft()
+            text = block_text(block)
+            if text is None:
+                # A line that is open ends here, as in a plain result: what came before the block stays before it.
+                out += await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
+                out += await self._feed_block(block, None, 0)
+            else:
+                out += await self._feed_block(block, await self._redacted(text), len(text))
+        return out
 
     async def finish(self, *, complete: bool) -> AsyncGenerator[Any, None]:
         """Ends the stream: what was held back, or the notice, or (if nothing could be stored) the swallowed text.
@@ -106,7 +120,7 @@ class _Stream:
         Raises:
             SteadError: The rest could not be stored and the policy is `"raise"`.
         """
-        for block in await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0):
+        for block in await self._feed_block(self._gate.last_text_block, await self._redacted(), 0):
             yield self._item(block)
         async with aclosing(self.poured()) as texts:
             async for out in texts:
@@ -142,9 +156,10 @@ class _Stream:
         try:
             if self._settled or self._raw:
                 return
-            await self._feed_block(self._gate.last_text_block, self._redactor.finish(), 0)
-            if not self._gate.closed and self._gate.held_text:
-                await self._start_spool(self._gate.held_text)
+            late = await self._feed_coming()  # The rest of an item, if the consumer was cancelled within.
+            late += await self._feed_block(self._gate.last_text_block, await self._redacted(), 0)
+            if not self._gate.closed and (late or self._gate.holds):
+                await self._start_spool(self._gate.seen_text)
             if self._spool is not None:
                 await self._record(await self._stored(), complete=False)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise it to; the report says it
@@ -166,18 +181,31 @@ class _Stream:
 
     # ---- on the way ------------------------------------------------------------------------------------------------
 
+    async def _redacted(self, text: str | None = None) -> str:
+        """What may go on of a text, by the caller's redaction; without one the end of what it held back."""
+        try:
+            return self._redactor.finish() if text is None else self._redactor.feed(text)
+        except Exception as error:  # noqa: BLE001 - what it raises is subject to the one policy
+            # Nothing may be stored any more, nor shown in a notice; what comes goes the way of a store that failed.
+            self._unstorable = error
+            if self._storing is not None:
+                await stop(self._storing)
+            self._tail, self._tail_chars = "", 0
+            held, self._redactor = self._redactor.held(), Redactor(None)
+            return held
+
     async def _feed_block(self, block: Any, text: str | None, source_chars: int) -> list[Any]:
-        if self._raw:
+        if self._raw and not (self._pouring and text):
             return [block] if text is None else [with_text(block, text)] if text else []
-        passed = self._gate.feed(block, text, source_chars)
-        if not passed.swallowed:
-            return passed.blocks
+        passed = Passed(swallowed=text or "") if self._raw else self._gate.feed(block, text, source_chars)
         try:
             if passed.overflowed:
                 await self._start_spool(passed.swallowed)
-            else:
+            elif passed.swallowed:
                 await self._spool_text(passed.swallowed)
         except OSError as error:
+            if self._raw:  # What could not be written is in memory, and is poured with the rest.
+                return passed.blocks
             # Nothing can be kept aside any more, so everything is handed on.
             self._raw = self._pouring = True
             await self._failed(error, "the local disk could not hold the output, which is handed on whole")
@@ -185,8 +213,10 @@ class _Stream:
 
     async def _start_spool(self, text: str) -> None:
         self._spool = Spool()
+        # Before the first write: that can be cancelled. It begins when the text is in the spool's memory.
+        if self._unstorable is None:
+            self._storing = asyncio.create_task(self._put(self._spool))
         await self._spool_text(text)
-        self._storing = asyncio.create_task(self._put(self._spool))
 
     async def _put(self, spool: Spool) -> Stored:
         return await self._context.needed_store(self._call).put_spool(self._call, spool, self._path, self._ended)
@@ -203,10 +233,12 @@ class _Stream:
     # ---- at the end ------------------------------------------------------------------------------------------------
 
     async def _stored(self) -> Stored:
-        if self._spool is None or self._storing is None:
+        if self._spool is None:
             raise RuntimeError("nothing is spooled")
         self._keep_tail(await self._spool.end())
         self._ended.set()
+        if self._unstorable is not None or self._storing is None:
+            raise self._unstorable or RuntimeError("nothing is stored")
         return await asyncio.shield(self._storing)
 
     async def _record(self, stored: Stored, *, complete: bool) -> str:

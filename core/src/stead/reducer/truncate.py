@@ -9,9 +9,9 @@ from stead.reducer.budget import Budget, fill, hint_for
 from stead.reducer.calls import Action, Decision, Reduced, ToolCall
 from stead.reducer.config import Handler
 from stead.reducer.context import Context, approximate_tokens, lines_in, one_line, own_path
-from stead.reducer.preview import Preview, clean_text, cut_blocks, head_and_tail
+from stead.reducer.preview import Preview, cut_blocks, head_and_tail, weight_in_chars
 from stead.reducer.records import OffloadRecord, Stored
-from stead.reducer.redact import Redactor
+from stead.reducer.redact import redacted, redacted_content
 from stead.reducer.replacement import pack, unpack
 from stead.reducer.session import off_loop
 from stead.reducer.shapes import shape_of
@@ -64,7 +64,8 @@ class Truncation:
             return result
         if not isinstance(answer, Reduced):
             raise TypeError(f"a trunc_handler must return Reduced or None, not {type(answer).__name__}")
-        return await store_for_handler(self._context, call, result, answer)
+        answer = await store_for_handler(self._context, call, result, answer)
+        return result if answer is None else answer.result
 
     async def _reduce(self, work: _Work) -> Texts | None:
         """The new text of each block, or None if the result stays as it is."""
@@ -87,7 +88,7 @@ class Truncation:
             known = None
         if known is None and await store.records.of_replacement(source_hash) is not None:
             return None, None
-        text = await off_loop(work.parts.length, lambda: self._clean(work.parts.joined()))
+        text = await off_loop(work.parts.length, lambda: self._redacted(work.parts.joined()))
         if known is not None and (texts := _recorded(known, text)) is not None:
             return texts, known.path
         if self._config.background_writes:
@@ -107,21 +108,21 @@ class Truncation:
             stored = await store.put(work.call, text, path)
             await store.records.add(_record(work.call, stored, source_hash, shown))
         except Exception as error:  # noqa: BLE001 - any environment's error is subject to the one policy
-            pairs = zip(work.parts.texts, shown[0], strict=True)
-            undone = {new: old for old, new in pairs if old is not None and new is not None and new != old}
-            self._context.undo.update(undone)
+            self._context.undo[_visible_hash(work.parts, shown[0])] = list(zip(work.parts.texts, shown[0], strict=True))
             self._context.failures.append(error)
             await self._decided(work, None, "failed", f"the offload could not be stored: {one_line(error)}")
+        else:
+            self._context.undo.pop(_visible_hash(work.parts, shown[0]), None)
 
-    def _clean(self, text: str) -> str:
-        return clean_text(Redactor(self._config.redact).whole(text))
+    def _redacted(self, text: str) -> str:
+        return redacted(self._config.redact, text)
 
     def _shown(self, work: _Work, text: str, path: str | None, error: str = "") -> tuple[Texts, Any]:
         """The new texts, and how the record keeps them."""
         if work.parts.plain:
             return self._shown_plain(work, text, path, error)
         cut = cut_blocks(
-            [self._clean(block) for block in work.parts.texts if block is not None],
+            [self._redacted(block) for block in work.parts.texts if block is not None],
             work.budget.preview,
             self._notices.cut,
         )
@@ -134,7 +135,7 @@ class Truncation:
 
     def _shown_plain(self, work: _Work, text: str, path: str | None, error: str) -> tuple[Texts, Any]:
         shape = None if path is None else shape_of(work.preview, text, work.budget.preview)
-        if shape is not None:
+        if shape is not None and _is_lighter(shape, text, work.budget.frame):
             notice = self._notice(work, text, path, error, shape=shape)
             return [notice], notice
         head, tail = head_and_tail(text, work.budget.preview)
@@ -161,11 +162,22 @@ class Truncation:
         policy = self._config.on_offload_error
         texts: Texts | None = None
         if policy == "truncate":
-            texts, _ = self._shown(work, self._clean(work.parts.joined()), None, error=one_line(error))
+            texts = self._without_offload(work, one_line(error))
         await self._decided(work, texts, "failed", f"the offload could not be stored: {one_line(error)}")
         if policy == "raise":
             raise error
         return texts
+
+    def _without_offload(self, work: _Work, error: str) -> Texts:
+        """The new texts if nothing could be stored; they show nothing of a text that could not be redacted."""
+        text = work.parts.joined()
+        try:
+            return self._shown(work, self._redacted(text), None, error)[0]
+        except Exception:  # noqa: BLE001 - the redaction's own error, which `error` tells already
+            texts: Texts = [None] * len(work.parts.texts)
+            first = next(i for i, old in enumerate(work.parts.texts) if old is not None)
+            texts[first] = self._notice(work, text, None, error, omitted=len(text))
+            return texts
 
     async def _decided(
         self, work: _Work, texts: Texts | None, action: Action, reason: str, path: str | None = None
@@ -187,21 +199,22 @@ class Truncation:
         )
 
 
-async def store_for_handler(context: Context, call: ToolCall, result: Any, answer: Reduced) -> Any:
-    """Stores what a handler wants stored, and gives what it wants shown.
+async def store_for_handler(context: Context, call: ToolCall, result: Any, answer: Reduced) -> Reduced | None:
+    """Stores what a handler wants stored, and gives its answer with the path in it; None if it could not be stored.
 
     Raises:
         ConfigError: There is no environment.
         SteadError: It could not be stored and the policy is `"raise"`.
     """
     if answer.offload is None:
-        return answer.result
+        return answer
     store = context.needed_store(call)
-    content = answer.offload if isinstance(answer.offload, bytes) else clean_text(answer.offload)
+    offload = answer.offload
     parts = parts_of(carried(result)[0])
     source = texts_hash([repr(result)]) if parts is None else parts.source_hash()
     decision = Decision(phase="truncate", tool=call.name, call_id=call.id, action="reduced", reason="its handler said")
     try:
+        content = await off_loop(len(offload), lambda: redacted_content(context.config.redact, offload))
         stored = await store.put(call, content, answer.path)
         await store.records.add(OffloadRecord.of("truncated", call, stored, source_hash=source))
     except Exception as error:
@@ -209,10 +222,11 @@ async def store_for_handler(context: Context, call: ToolCall, result: Any, answe
         await context.report(decision._replace(action="failed", reason=reason))
         if context.config.on_offload_error == "raise":
             raise
-        return result
+        return None
     await context.report(decision._replace(path=stored.path))
     shown = answer.result
-    return shown.replace("{path}", stored.path) if isinstance(shown, str) else shown
+    shown = shown.replace("{path}", stored.path) if isinstance(shown, str) else shown
+    return dataclasses.replace(answer, result=shown)
 
 
 def _record(call: ToolCall, stored: Stored, source_hash: str, shown: tuple[Texts, Any]) -> OffloadRecord:
@@ -220,6 +234,17 @@ def _record(call: ToolCall, stored: Stored, source_hash: str, shown: tuple[Texts
     record = OffloadRecord.of("truncated", call, stored, source_hash=source_hash)
     visible = texts_hash([text for text in texts if text is not None])
     return dataclasses.replace(record, replacement=packed, replacement_sha256=visible)
+
+
+def _is_lighter(shape: str, text: str, frame: int) -> bool:
+    """False for a shape of so many marks and digits that it weighs more than a text that is hardly too long."""
+    weight = weight_in_chars(shape) + frame
+    return weight <= len(text) or weight <= weight_in_chars(text)
+
+
+def _visible_hash(parts: Parts, texts: Texts) -> str:
+    """Hash of the texts of a result as it was given out, without the blocks that were left out of it."""
+    return texts_hash([new for old, new in zip(parts.texts, texts, strict=True) if old is None or new is not None])
 
 
 def _recorded(record: OffloadRecord, text: str) -> Texts | None:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import reprlib
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping
 from contextlib import aclosing
@@ -105,8 +106,16 @@ async def _run(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     if _is_async(tool):
         return await tool(*args, **kwargs)
     # In a thread, since a sync tool would hold up everything else on the loop; context variables go along.
-    result = await asyncio.to_thread(tool, *args, **kwargs)
+    result = await asyncio.to_thread(_called, tool, args, kwargs)
     return await result if inspect.isawaitable(result) else result
+
+
+def _called(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return tool(*args, **kwargs)
+    except StopIteration as error:
+        # A thread cannot hand it on to its loop, which would wait for ever; Python does the same in coroutines.
+        raise RuntimeError("the tool raised StopIteration") from error
 
 
 def _is_async(tool: Callable[..., Any]) -> bool:
@@ -147,4 +156,13 @@ def _id_of(call_id: CallId, name: str, args: tuple[Any, ...], kwargs: Mapping[st
     if given := given or current_call_id.get():
         return given
     # From name and arguments, so that a retry of the same call lands on the same file.
-    return f"{name}-{digest(name, json.dumps([args, kwargs], default=repr, sort_keys=True))[:12]}"
+    return f"{name}-{digest(name, _stable_text([args, kwargs]))[:12]}"
+
+
+def _stable_text(value: Any) -> str:
+    try:
+        return json.dumps(value, default=repr, sort_keys=True)
+    except RecursionError:
+        return reprlib.repr(value)
+    except (TypeError, ValueError):  # Keys that are no strings or cannot be sorted; an object inside itself.
+        return repr(value)

@@ -8,15 +8,14 @@ from typing import Any
 
 from stead.reducer.arguments import arguments_text
 from stead.reducer.blocks import texts_hash
-from stead.reducer.calls import ToolCall
+from stead.reducer.calls import Reduced, ToolCall
 from stead.reducer.context import Context
 from stead.reducer.edits import Edit, Paths, fill_in
 from stead.reducer.messages.blocks import json_text
 from stead.reducer.messages.codec import Content
 from stead.reducer.pointers import whole_notices
-from stead.reducer.preview import clean_text
 from stead.reducer.records import OffloadRecord, Stored, hash_text
-from stead.reducer.redact import Redactor
+from stead.reducer.redact import redacted, redacted_content, redacted_data
 from stead.reducer.rounds import RoundPlan
 from stead.reducer.store import SessionStore
 
@@ -110,11 +109,14 @@ async def store_group(context: Context, plan: RoundPlan, entries: Sequence[Any],
     store = context.store_for(call.name)
     if store is None:
         return None
-    text = _clean(context, "".join(f"{json_text(entry)}\n" for entry in entries))
+    text = redacted(context.config.redact, "".join(f"{json_text(entry)}\n" for entry in entries))
     stored = await store.put(call, text)
     group = [plan.entries.get(index, entry) for index, entry in enumerate(plan.group or ())]
+    replacement = redacted_data(context.config.redact, _plain(group), naming=store.folder, messages=True)
+    if replacement is not None:
+        plan.group, plan.entries = replacement, {}  # What the model sees is what another process will repeat.
     record = OffloadRecord.of("rewritten", call, stored, source_hash=source_hash)
-    await store.records.add(dataclasses.replace(record, replacement=_plain(group)))
+    await store.records.add(dataclasses.replace(record, replacement=replacement))
     return stored.path
 
 
@@ -127,6 +129,7 @@ def _stores(context: Context, edit: Edit) -> bool:
 async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
     """Stores one exchange's content; its records are still to be written."""
     store = context.needed_store(edit.call)
+    redact = context.config.redact
     made: list[OffloadRecord] = []
     paths = Paths()
     clears_arguments = edit.arguments is not None and edit.answer is None
@@ -135,14 +138,25 @@ async def _store(context: Context, edit: Edit) -> list[OffloadRecord]:
         made.append(record)
         paths = Paths(record.path, None, record.paths[1:])
     if clears_arguments:
-        text = _clean(context, arguments_text(edit.exchange.call))
+        text = redacted(redact, arguments_text(edit.exchange.call))
         stored = await store.put(edit.call, text)
         source = hash_text(arguments_text(edit.exchange.call))
         made.append(OffloadRecord.of("arguments", edit.call, stored, source_hash=source, ordinal=edit.exchange.number))
         paths = dataclasses.replace(paths, arguments=stored.path)
     edit.paths = paths
+    # The record keeps what the model sees, so neither may hold what is redacted.
+    if edit.answer is not None:
+        edit.answer = _redacted_answer(context, edit.answer)
     fill_in(context, edit, result=record is not None, arguments=clears_arguments)
+    if paths.arguments is not None:
+        edit.arguments = redacted_data(redact, edit.arguments, naming=paths.arguments)
     return made
+
+
+def _redacted_answer(context: Context, answer: Reduced) -> Reduced:
+    redact = context.config.redact
+    result, arguments = redacted_data(redact, answer.result, messages=True), redacted_data(redact, answer.arguments)
+    return dataclasses.replace(answer, result=result, arguments=arguments)
 
 
 async def _store_result(context: Context, store: SessionStore, edit: Edit) -> OffloadRecord | None:
@@ -151,19 +165,19 @@ async def _store_result(context: Context, store: SessionStore, edit: Edit) -> Of
     source = content_hash(content)
     if edit.answer is not None:
         offload = edit.answer.offload
-        data = clean_text(offload) if isinstance(offload, str) else offload or b""
+        data = redacted_content(context.config.redact, b"" if offload is None else offload)
         stored = await store.put(edit.call, data, edit.own_path)
         return OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     before = await _replaced_before(store, edit)
     if before is not None and before.kind == "cleared" and not edit.media:
         return None
-    media = [await _store_media(store, edit, number) for number in range(len(edit.media))]
+    media = [await _store_media(context, store, edit, number) for number in range(len(edit.media))]
     if before is not None and before.kind == "truncated" and await store.keeps(before):
         # The full text is there already; a copy of its notice would only be a second hop.
         fields = (before.path, before.size, before.characters, before.sha256, before.encoding, before.frames)
         stored = Stored(*fields)
     else:
-        stored = await store.put(edit.call, _clean(context, _as_text(edit, media)), edit.own_path)
+        stored = await store.put(edit.call, redacted(context.config.redact, _as_text(edit, media)), edit.own_path)
     record = OffloadRecord.of("cleared", edit.call, stored, source_hash=source, ordinal=edit.exchange.number)
     return dataclasses.replace(record, media=media)
 
@@ -180,11 +194,12 @@ async def _replaced_before(store: SessionStore, edit: Edit) -> OffloadRecord | N
     return record
 
 
-async def _store_media(store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:
-    part = edit.media[number]
-    entry: dict[str, Any] = {"mime_type": part.mime_type, "path": None, "size": 0, "block": part.shell}
+async def _store_media(context: Context, store: SessionStore, edit: Edit, number: int) -> dict[str, Any]:
+    part, redact = edit.media[number], context.config.redact
+    shell = redacted_data(redact, part.shell, messages=True)
+    entry: dict[str, Any] = {"mime_type": part.mime_type, "path": None, "size": 0, "block": shell}
     if part.data is not None:
-        stored = await store.put(edit.media_call, part.data, suffix=part.suffix)
+        stored = await store.put(edit.media_call, redacted_content(redact, part.data), suffix=part.suffix)
         entry |= {"path": stored.path, "size": stored.size}
     return entry
 
@@ -219,7 +234,3 @@ def _plain(value: Any) -> Any:
         return value if json.loads(json.dumps(value)) == value else None
     except (TypeError, ValueError, RecursionError):
         return None
-
-
-def _clean(context: Context, text: str) -> str:
-    return clean_text(Redactor(context.config.redact).whole(text))
