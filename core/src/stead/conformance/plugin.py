@@ -184,14 +184,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             except OSError as error:
                 recorder.unwritten.append(f"no report: {error}")
         if session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = _status(recorder, {exit_code(report, strict=recorder.strict) for report in reports})
-
-
-def _status(recorder: Recorder, codes: set[int]) -> int:
-    if recorder.unwritten or 1 in codes:
-        return pytest.ExitCode.TESTS_FAILED
-    # No law held anywhere: as good as a run without tests.
-    return pytest.ExitCode.NO_TESTS_COLLECTED if codes == {3} and not recorder.tried_others else pytest.ExitCode.OK
+            failed = any(exit_code(report, strict=recorder.strict) == 1 for report in reports)
+            shown = recorder.tried_others or any(True for report in reports for _ in report.of("held", "waived"))
+            if failed or recorder.unwritten:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            elif not shown:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
