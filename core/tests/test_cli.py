@@ -544,3 +544,36 @@ def test_demo_as_json(stead):
 def test_demo_refuses_a_size_that_shows_nothing(stead, size, code):
     """Too short to be reduced is a failure, no size is wrong usage."""
     assert stead("demo", "--size", size).code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "redirect", "code"),
+    [
+        ("exec -- sh -c 'echo hi; exit 3'", ">&-", 3),
+        ("exec -- sh -c 'echo hi; exit 3'", "2>&-", 3),
+        ("exec --json -- echo hi", ">&-", 0),
+        ("exec -- echo hi", ">/dev/full", 1),
+        ("exec -- echo hi", "<&-", 0),
+    ],
+)
+def test_closed_and_full_streams(words, redirect, code):
+    """A closed stream is as /dev/null, a full one is one line and code 1."""
+    shell = ["sh", "-c", f'exec "$0" -m stead {words} {redirect}', sys.executable]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "stead: backend" not in done.stdout
+
+
+def test_ctrl_c_while_the_commands_are_imported(monkeypatch):
+    """It is code 130, as later."""
+
+    def interrupt(_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stead.cli._run", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+
+    assert ended.value.code == 130

@@ -168,3 +168,99 @@ def test_target_says_whether_it_is_fresh():
     assert Target("local", {"root": "{tmp}/x"}).fresh
     assert not Target("local", {"root": "/srv", "n": 3}).fresh
     assert Path(str(Target("local", {"root": "{tmp}"}).open("/nowhere").working_dir)) == Path("/nowhere")
+
+
+BROKEN = """
+import asyncio, os, signal
+from stead.conformance.settings import LawSettings
+from stead.environments import MemoryEnvironment
+LawSettings.law_seconds = 1
+
+class Swallows(MemoryEnvironment):
+    async def read_file(self, path):
+        while True:
+            try:
+                await asyncio.sleep(0.1)
+                raise ConnectionError
+            except BaseException:
+                continue
+
+class Terminated(Swallows):
+    async def read_file(self, path):
+        asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+        return await super().read_file(path)
+
+class Surrogate(MemoryEnvironment):
+    async def read_file(self, path):
+        raise Exception("bad \\udcff name")
+
+class Unmade(MemoryEnvironment):
+    def __init__(self):
+        raise RuntimeError("no such thing")
+
+class Unstarted(MemoryEnvironment):
+    async def _start(self):
+        raise RuntimeError("does not start")
+
+class Incapable(MemoryEnvironment):
+    capabilities = None
+
+class Unlistable(MemoryEnvironment):
+    async def list_files(self, path=".", *, recursive=False):
+        raise RuntimeError("cannot be listed")
+        yield
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Swallows", "LawHung"),
+        ("Surrogate", r"bad \udcff name"),
+        ("Unstarted", "does not start"),
+        ("Incapable", "NoneType"),
+    ],
+)
+def test_broken_targets_still_get_their_report(tmp_path, name, says):
+    """However an environment fails, hangs, or what its error says: the run ends and the law is reported as failed."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = stead(f"broken:{name}", "--law", "read-missing", "--report", "r.json", cwd=tmp_path)
+    [verdict] = json.loads((tmp_path / "r.json").read_text())["verdicts"]
+
+    assert (done.returncode, verdict["outcome"], says in verdict["reason"]) == (1, "failed", True), verdict
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_cannot_be_listed_is_still_tried(tmp_path):
+    """What the listing around a run raises is no end of the run."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = stead("broken:Unlistable", "--law", "write-text", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_target_that_cannot_be_made_is_one_line(tmp_path):
+    """A constructor that raises is a wrong set-up."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = stead("broken:Unmade", cwd=tmp_path)
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 2), done.stderr
+    assert "broken:Unmade cannot be made: RuntimeError: no such thing" in done.stderr
+
+
+def test_term_ends_the_run(tmp_path):
+    """TERM ends a run with its code, also where the environment swallows every exception."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = stead("broken:Terminated", "--law", "read-missing", "--law", "write-text", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (143, ""), done.stderr
+
+
+def test_a_report_that_cannot_be_written_costs_no_other(tmp_path):
+    """A file that cannot be written is one line and code 1; the table and the other files are there."""
+    (tmp_path / "file").touch()
+    done = stead("memory", *QUICK, "--report", "file/r.json", "--report", "r.json", cwd=tmp_path)
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 2), done.stderr
+    assert "2 held" in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["counts"]["held"] == 2

@@ -247,3 +247,22 @@ class TestMine(EnvironmentLaws):
         "TestMine[Deaf]": 1,
         "TestMine[MemoryEnvironment]": 0,
     }
+
+
+def test_a_kit_of_its_own_is_no_pass(run_suite):
+    """A class that replaces `stead_kit` fails, and says why, without an internal error."""
+    body = "@pytest.fixture\n    def stead_kit(self):\n        return type('Kit', (), {'hold': lambda *a: None})()"
+    run = run_suite(suite(body), "-k", "write_text")
+
+    assert (run.code, "INTERNALERROR" in run.output) == (1, False), run.output
+    assert "a fixture stead_kit of its own" in run.reason("write-text")
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_nothing_shown_is_no_pass(run_suite, others):
+    """A run of nothing but laws in which none held ends like one without tests."""
+    source = "@pytest.mark.skip(reason='later')" + suite()
+    run = run_suite(source + ("def test_write_text_too(): pass" if others else ""), "-k", "write_text")
+
+    assert (run.code, set(run.outcomes.values())) == (0 if others else 5, {"locked"}), run.output
+    assert "no law held, so nothing was shown" in run.output

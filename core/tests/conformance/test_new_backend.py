@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 MAIN = "from stead.cli import main; main()"
+HERE = os.environ.get("PYTHONPATH", "")
 
 
 def run(*command, cwd, path=""):
@@ -42,6 +44,31 @@ def test_wrong_names(tmp_path, name):
     done = run("-c", MAIN, "new-backend", "--", name, cwd=tmp_path)
 
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+@pytest.mark.parametrize("name", ["memory", "local", "s3", "daytona"])
+def test_taken_names(tmp_path, name):
+    """A name that an installed or a first-party backend has is refused, and nothing is written."""
+    done = run("-c", MAIN, "new-backend", name, cwd=tmp_path, path=HERE)
+
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "is taken" in done.stderr
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    """It is one line and code 1."""
+    (tmp_path / "file").touch()
+    done = run("-c", MAIN, "new-backend", "mine", "--folder", "file/x", cwd=tmp_path, path=HERE)
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+
+
+def test_the_next_line_can_be_pasted(tmp_path):
+    """The printed commands are quoted for a shell."""
+    done = run("-c", MAIN, "new-backend", "mine", "--folder", "a b's", cwd=tmp_path, path=HERE)
+    line = next(line for line in done.stdout.splitlines() if "pip install" in line)
+
+    assert shlex.split(line)[-1] == "a b's"
 
 
 def test_never_overwrites(package):

@@ -74,8 +74,8 @@ def conformance(
     print(f"stead: {printable(chosen.describe())}", file=sys.stderr)
     with _progress(len(law or []) or None) as progress:
         found = run_laws(chosen, waivers=parse_waivers(waive or []), only=law or [], progress=progress)
-    _write(found, styles, files)
-    raise typer.Exit(exit_code(found, strict=strict))
+    written = _write(found, styles, files)
+    raise typer.Exit(exit_code(found, strict=strict) if written else 1)
 
 
 def _destinations(words: _Words) -> tuple[list[str], list[Path]]:
@@ -88,15 +88,22 @@ def _destinations(words: _Words) -> tuple[list[str], list[Path]]:
     return styles, files
 
 
-def _write(found: "ConformanceReport", styles: list[str], files: list[Path]) -> None:
+def _write(found: "ConformanceReport", styles: list[str], files: list[Path]) -> bool:
     from stead.conformance.writing import rendered, write_report
 
+    problems = []
     for file in files:
-        write_report([found], file)
+        try:
+            write_report([found], file)
+        except OSError as error:  # the other reports still count
+            problems.append(f"stead: {printable(str(file))}: {error.strerror or error}")
     for style in styles:
         print(rendered([found], style), end="")
     if not styles:
         _print_table(found)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return not problems
 
 
 def _print_laws() -> None:

@@ -1,6 +1,7 @@
 """`stead new-backend`: writes the package of a backend that passes the conformance suite at once."""
 
 import re
+import shlex
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Annotated
 import typer
 
 from stead.cli.common import printable
-from stead.errors import ConfigError
+from stead.errors import ConfigError, SteadError
+from stead.registry import OURS, backend_names
 
 __all__ = ["new_backend"]
 
@@ -26,14 +28,20 @@ def new_backend(
     """Write a package with a new backend: files in SQLite, to be replaced by your own, and all laws as its tests."""
     if _NAME.fullmatch(name) is None:
         raise ConfigError(f"a backend's name is small letters, digits and single hyphens, not {name!r}")
+    if name in {*backend_names(), *OURS}:
+        raise ConfigError(f"the name {name!r} is taken; `stead backends` lists those that are installed")
     target = folder or Path(f"stead-{name}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} exists already and is not empty")
     module, words = f"stead_{name.replace('-', '_')}", "".join(part.capitalize() for part in name.split("-"))
     values = {"NAME": name, "MODULE": module, "CLASS": f"{words}Environment", "OPTIONS": f"{words}Options"}
-    _copy(files("stead.conformance") / "scaffold", target, values, {"src": Path("src", module)})
-    print(f"{printable(str(target))}: a backend that passes the suite. Next:")
-    print(f"  pip install -e '{printable(str(target))}[test]' && pytest {printable(str(target))}")
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise ConfigError(f"{target} exists already and is not empty")
+        _copy(files("stead.conformance") / "scaffold", target, values, {"src": Path("src", module)})
+    except OSError as error:
+        raise SteadError(f"{error.filename or target}: {error.strerror or error}") from error
+    shown = printable(str(target))
+    print(f"{shown}: a backend that passes the suite. Next:")
+    print(f"  pip install -e {shlex.quote(f'{shown}[test]')} && pytest {shlex.quote(shown)}")
     print(f"  then make src/{module}/files.py and environment.py your own, and keep the tests green")
 
 

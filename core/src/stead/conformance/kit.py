@@ -16,7 +16,7 @@ from stead.conformance.child import in_child
 from stead.conformance.doors import Faults, RawDoor
 from stead.conformance.folder import Folder, clean_folder
 from stead.conformance.law import FIXTURES, Law, Locked, refuse
-from stead.conformance.limits import LawHung, run_limited
+from stead.conformance.limits import LawHung, close_runner, run_limited
 from stead.conformance.peak import Peak, can_reset
 from stead.conformance.privileges import drop_override, passes_over_permissions
 from stead.conformance.settings import LawSettings
@@ -59,14 +59,16 @@ class Kit:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for generator in reversed(self._fixtures):
-            with suppress(StopAsyncIteration):
-                self._run(anext(generator))
-        if self._hung:
-            # A thread that never returns would hold the loop's own closing for ever: leave it behind.
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._runner.get_loop().set_default_executor(ThreadPoolExecutor())
-        self._runner.close()
+        try:
+            for generator in reversed(self._fixtures):
+                with suppress(StopAsyncIteration):
+                    self._run(anext(generator))
+        finally:
+            if self._hung:
+                # A thread that never returns would hold the loop's own closing for ever: leave it behind.
+                self._threads.shutdown(wait=False, cancel_futures=True)
+                self._runner.get_loop().set_default_executor(ThreadPoolExecutor())
+            close_runner(self._runner)
 
     def resolve(self, value: Any) -> Any:
         """Returns what a fixture means: an async fixture's coroutine or generator is run on the kit's loop."""

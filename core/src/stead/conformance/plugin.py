@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Recorder", "recorder_of", "rewrite_asserts"]
 
 _MODULE = "test_target.py"
+_SILENT = "nothing says how the law went; does the class have a fixture stead_kit of its own?"
 
 
 def rewrite_asserts() -> None:
@@ -33,6 +34,10 @@ class Recorder:
         """Called with a law's id, its outcome and its reason as soon as it was tried."""
         self.title: str | None = None
         """What to call the target of the command line in the report."""
+        self.tried_others = False
+        """Whether a test that is no law passed."""
+        self.unwritten: list[str] = []
+        """What went wrong with the reports' files."""
         self._laws: dict[str, dict[str, dict[str, Any]]] = {}
         self._capabilities: dict[str, str] = {}
 
@@ -40,6 +45,7 @@ class Recorder:
         """Takes one phase of one test."""
         found = {name: str(value) for name, value in report.user_properties}
         law = found.get("stead_law")
+        self.tried_others |= law is None and report.when == "call" and report.passed
         if law is None or (report.when != "call" and report.outcome == "passed"):
             return
         # A class whose fixtures have parameters is one environment for each of them.
@@ -49,7 +55,7 @@ class Recorder:
         outcome = found.get("stead_outcome", "locked" if report.skipped else "failed")
         if report.failed:
             outcome = "failed"
-        reason = (found.get("stead_reason") or _told(report)) if outcome != "held" else ""
+        reason = _clean(found.get("stead_reason") or _told(report) or _SILENT) if outcome != "held" else ""
         self._laws.setdefault(where, {})[law] = {"outcome": outcome, "reason": reason, "seconds": report.duration}
         if self.progress is not None:
             self.progress(law, outcome, reason)
@@ -163,28 +169,47 @@ def pytest_fixture_setup(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes the reports, and makes a strict run fail where laws stayed locked."""
+    """Writes the reports; a run does not pass where no law held, nor a strict one where laws stayed locked."""
     if hasattr(session.config, "workerinput"):
         return  # a worker of pytest-xdist: its controller has all results
     recorder, paths = recorder_of(session.config), session.config.getoption("stead_report")
-    reports = recorder.reports() if paths or recorder.strict else []
+    reports = recorder.reports()
     if reports:
         from stead.conformance.report import exit_code
         from stead.conformance.writing import write_report
 
         for path in paths:
-            write_report(reports, Path(path))
-        if recorder.strict and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = max(exit_code(report, strict=True) for report in reports)
+            try:
+                write_report(reports, Path(path))
+            except OSError as error:
+                recorder.unwritten.append(f"no report: {error}")
+        if session.exitstatus == pytest.ExitCode.OK:
+            failed = any(exit_code(report, strict=recorder.strict) == 1 for report in reports)
+            shown = recorder.tried_others or any(True for report in reports for _ in report.of("held", "waived"))
+            if failed or recorder.unwritten:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            elif not shown:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Prints how the laws went: counts, and what failed, was waived, or stayed locked."""
+    for problem in recorder_of(config).unwritten:
+        terminalreporter.write_line(problem)
     for report in recorder_of(config).reports():
         terminalreporter.section(f"stead conformance of {report.target}")
         terminalreporter.write_line(f"{report.summary()} (contract {report.contract}, suite {report.suite})")
+        if not report.counts()["held"]:
+            terminalreporter.write_line("  no law held, so nothing was shown")
         for verdict in report.of("failed", "waived", "locked"):
-            terminalreporter.write_line(f"  {verdict.outcome:7} {verdict.law}: {verdict.reason.splitlines()[0][:160]}")
+            terminalreporter.write_line(
+                f"  {verdict.outcome:7} {verdict.law}: {verdict.reason.partition(chr(10))[0][:160]}"
+            )
+
+
+def _clean(text: str) -> str:
+    # What an exception says may hold lone surrogates, which no report's file can.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _told(report: pytest.TestReport) -> str:

@@ -2,24 +2,32 @@
 
 import asyncio
 import os
+import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
 import pytest
 
 from stead.conformance import plugin
 from stead.conformance.law import Law, catalogue_order
+from stead.conformance.limits import close_runner, run_limited
 from stead.conformance.report import ConformanceReport
 from stead.conformance.target import Target
 from stead.errors import ConfigError, SteadError
 
 __all__ = ["Progress", "run_laws"]
 
+T = TypeVar("T")
+
 Progress = Callable[[str, str, str], None]
 """Called with a law's id, its outcome and its reason."""
 
+_CLEANING_SECONDS = 60.0
 _ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": None, "PYTEST_PLUGINS": None}
 
 
@@ -47,26 +55,26 @@ def run_laws(
         ConfigError: The target, an option, a waiver or an id in `only` means nothing.
         BackendNotFound: The backend is not installed.
         PluginError: The backend cannot be used.
-        SteadError: The target cannot be listed, or pytest itself failed.
+        SteadError: Pytest itself failed.
         KeyboardInterrupt: The user interrupted the run.
     """
     run = _Run(target, target.describe(), dict(waivers or {}), frozenset(only))
     run.open_once()
-    before = None if target.fresh else asyncio.run(target.names())
+    before = None if target.fresh else _asked(target.names)
     here = Path(__file__).parent
     arguments = [str(here / "test_target.py"), "--stead-env", target.name, "--rootdir", str(here), "-c", os.devnull]
     arguments += ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", "stead.conformance.plugin"]
     run.progress = progress
-    with _variables(_ALONE):
+    with _variables(_ALONE), _signals(run):
         code = pytest.main(arguments, plugins=[run])
     if before is not None:
-        with suppress(SteadError):
-            asyncio.run(target.clean(before))
+        _asked(lambda: target.clean(before))
     if run.refused is not None:
         raise run.refused
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
-    if run.recorder is None or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    # Code 5, no tests, is also a run in which no law held.
+    if run.recorder is None or code not in (0, 1, 5) or not run.recorder.reports():
         raise SteadError(f"the suite could not run: pytest ended with {code}. {run.problem}")
     return run.recorder.reports()[0]
 
@@ -80,11 +88,18 @@ class _Run:
         self.recorder: plugin.Recorder | None = None
         self.refused: ConfigError | None = None
         self.problem = ""
+        self.signal: int | None = None
+        """TERM or HUP, once it came."""
 
     def open_once(self) -> None:
         """Refuses options that mean nothing before anything runs."""
         with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
-            self.target.open(folder)
+            try:
+                self.target.open(folder)
+            except SteadError:
+                raise
+            except Exception as error:
+                raise ConfigError(f"{self.target.name} cannot be made: {type(error).__name__}: {error}") from error
 
     def pytest_collection(self, session: pytest.Session) -> None:
         # Not before: pytest explains only asserts of modules that are imported while it runs.
@@ -106,6 +121,10 @@ class _Run:
         chosen = [item for item in items if item in laws and (not self.only or laws[item].id in self.only)]
         items[:] = sorted(chosen, key=lambda item: catalogue_order(laws[item]))
 
+    def pytest_runtest_logfinish(self) -> None:
+        if self.signal is not None:  # an environment that swallows every exception swallowed this too
+            raise KeyboardInterrupt
+
     def pytest_configure(self, config: pytest.Config) -> None:
         # Nobody reads the tracebacks of this run, and drawing one out of foreign code can itself fail.
         config.option.tbstyle = "native"
@@ -124,3 +143,38 @@ def _variables(values: Mapping[str, str | None]) -> Iterator[None]:
             else:
                 patch.setenv(name, value)
         yield
+
+
+@contextmanager
+def _signals(run: _Run) -> Iterator[None]:
+    """Lets TERM and HUP end the run where the caller handles them: pytest takes a SystemExit for a failed test."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        run.signal = number
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handlers = {number: found for number in numbers if callable(found := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if run.signal is not None:
+        handlers[run.signal](run.signal, None)
+
+
+def _asked(question: Callable[[], Awaitable[T]]) -> T | None:
+    """Returns what a target answers, None if it fails or hangs: how it fails is for the laws to say."""
+    runner = asyncio.Runner()
+    try:
+        return run_limited(runner, _CLEANING_SECONDS, question)
+    except Exception:  # noqa: BLE001  # a broken environment raises anything
+        return None
+    finally:
+        close_runner(runner)

@@ -53,6 +53,6 @@ def write_report(reports: Sequence[ConformanceReport], path: Path) -> None:
         ConfigError: The suffix says no format.
         OSError: The file cannot be written.
     """
-    text = rendered(reports, check_path(path))
+    data = rendered(reports, check_path(path)).encode("utf-8", "backslashreplace")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(data)
