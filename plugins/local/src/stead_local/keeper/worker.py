@@ -11,7 +11,8 @@ from stead_local.keeper.channel import CHUNK_ERR, CHUNK_OUT, DETACH, FAILURE, FI
 from stead_local.keeper.lean import signal
 from stead_local.keeper.request import pack, unpack_request
 from stead_local.keeper.spawn import CannotRun, apply_limits, spawn
-from stead_local.keeper.streams import Input, Output, Spill, SpillPlace
+from stead_local.keeper.spill import Spill, SpillPlace
+from stead_local.keeper.streams import Input, Output
 from stead_local.keeper.tree import kill_all
 
 TYPE_CHECKING = False
