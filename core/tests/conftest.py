@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# The tests import their helpers by name.
+sys.path.insert(0, str(Path(__file__).parent))
+
 REMOTE = {"s3", "gcs", "fsspec", "e2b", "daytona"}
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -439,6 +439,16 @@ def test_a_handler_gets_the_whole_result_of_a_stream():
     run(body, trunc_handler=shorten)
 
 
+async def seen_before_the_error(reducer):
+    """What a consumer gets of a source that fails after ten chunks."""
+    seen = []
+    with pytest.raises(ZeroDivisionError):
+        async with aclosing(reducer.truncate_stream(CALL, Source(LINES[:10], ZeroDivisionError()))) as chunks:
+            async for chunk in chunks:
+                seen += [chunk]
+    return seen
+
+
 def test_a_source_that_fails_under_a_handler_gives_its_chunks_and_error():
     """Ten chunks and then the error reach the consumer; the handler is not asked (S12)."""
 
@@ -446,12 +456,7 @@ def test_a_source_that_fails_under_a_handler_gives_its_chunks_and_error():
         raise AssertionError("asked")
 
     async def body(reducer):
-        seen = []
-        with pytest.raises(ZeroDivisionError):
-            async with aclosing(reducer.truncate_stream(CALL, Source(LINES[:10], ZeroDivisionError()))) as chunks:
-                async for chunk in chunks:
-                    seen += [chunk]
-        assert seen == LINES[:10]
+        assert await seen_before_the_error(reducer) == LINES[:10]
 
     run(body, trunc_handler=never)
 
@@ -498,12 +503,7 @@ def test_a_streaming_handler_that_read_a_part_loses_nothing():
         assert await collect(reducer, Source(LINES)) == LINES
 
     async def source_fails(reducer):
-        seen = []
-        with pytest.raises(ZeroDivisionError):
-            async with aclosing(reducer.truncate_stream(CALL, Source(LINES[:10], ZeroDivisionError()))) as chunks:
-                async for chunk in chunks:
-                    seen += [chunk]
-        assert seen == LINES[:10]
+        assert await seen_before_the_error(reducer) == LINES[:10]
 
     run(store_fails, Failing(Unavailable("down")), trunc_handler=first_three)
     run(source_fails, trunc_handler=read_on)

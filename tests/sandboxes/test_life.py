@@ -16,7 +16,7 @@ class Box(LocalMachine):
 
     def __init__(self, home: Path, name: str) -> None:
         super().__init__(home)
-        self.id, self.alive, self.extended = name, True, 0
+        self.id, self.alive, self.asked, self.extended = name, True, 0, 0
         self.slow = asyncio.Event()
         self.slow.set()
 
@@ -30,6 +30,7 @@ class Box(LocalMachine):
         self.alive = False
 
     async def extend(self, seconds: float) -> None:
+        self.asked += 1
         if not self.alive:
             raise EnvironmentLost("killed")
         self.extended += 1
@@ -110,6 +111,9 @@ def test_lost_sandbox_without_recreate_is_not_asked_again(tmp_path):
         async with Environment(boxes, keep_alive=True, recreate=False) as env:
             boxes.made[0].alive = False
             await asyncio.wait_for(asyncio.shield(env._beat), 5)
+            asked = boxes.made[0].asked
+            await asyncio.sleep(0.5)
+            assert (len(boxes.made), boxes.made[0].asked) == (1, asked)
 
     asyncio.run(use())
 

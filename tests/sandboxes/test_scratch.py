@@ -10,7 +10,7 @@ from leftovers import nobody_left_in
 from local_machine import LocalPosix
 from test_scripts import shell_env
 
-from stead.errors import Unavailable
+from stead.errors import EnvironmentClosed, Unavailable
 from stead.results import ExecutionResult, OutputChunk
 
 __all__ = ["shell_env"]
@@ -153,6 +153,8 @@ def test_close_of_a_silent_machine(tmp_path):
 
         env.machine.run = silent
         await asyncio.wait_for(env.close(), 20)
+        with pytest.raises(EnvironmentClosed):
+            await env.stat(".")
 
     asyncio.run(use())
 

@@ -21,7 +21,6 @@ import pluggy
 from stead import hookspecs
 from stead.adapt import adapt
 from stead.config.composing import Part, with_parts
-from stead.config.files import working_directory
 from stead.config.names import hint
 from stead.config.options import Layer, OptionTable, keyword_layer, variable_layer
 from stead.config.secrets import scrubbed
@@ -176,19 +175,11 @@ def open_backend(
         _hide(error, given.secrets)
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's class can raise anything
-        told = scrubbed(_reason(error), given.secrets)
+        reason = str(error) if isinstance(error, (TypeError, ValueError)) else _told(error)
+        told = scrubbed(reason, given.secrets)
         raise ConfigError(f"{what}: {told}", backend=backend) from (None if _tells(error, given.secrets) else error)
     notify("stead_environment_created", {"environment": environment, "backend": backend})
     return environment
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, FileNotFoundError):
-        try:
-            working_directory()
-        except ConfigError as gone:
-            return gone.message
-    return str(error) if isinstance(error, (TypeError, ValueError)) else _told(error)
 
 
 def _tells(error: BaseException, secrets: Sequence[str]) -> bool:

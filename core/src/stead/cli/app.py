@@ -1,6 +1,5 @@
 """The commands put together, and what an error becomes."""
 
-import os
 import signal
 import sys
 from typing import Any, NoReturn
@@ -36,30 +35,17 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
+            return super().invoke(ctx)
         except SteadError as error:
             _fail(error.message or type(error).__name__, 2 if isinstance(error, _WRONG_SETUP) else 1)
         except BrokenPipeError:
-            _drop_output()
             raise typer.Exit(128 + 13) from None
         except OSError as error:
-            _drop_output()
             _fail(f"{ctx.invoked_subcommand}: {error}", 1)
         except ValueError as error:  # an argument that the contract refuses, such as a timeout of 0
             _fail(str(error), 2)
         except KeyboardInterrupt:
             raise typer.Exit(128 + signal.SIGINT) from None
-
-
-def _drop_output() -> None:
-    """Has what cannot be printed go nowhere, or Python would try again when it exits."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> NoReturn:

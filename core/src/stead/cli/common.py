@@ -1,7 +1,9 @@
 """What the commands share: their options, how a name becomes an environment, and how things are printed."""
 
 import json
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,13 +21,15 @@ __all__ = [
     "JsonOption",
     "age_of",
     "fits_stdout",
-    "json_text",
+    "number_of",
     "open_named",
     "plain",
     "print_json",
     "printable",
+    "printable_json",
 ]
 
+_AGES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _LONGEST_AGE = 1_000 * 365 * 86_400
 
 EnvOption = Annotated[
@@ -67,15 +71,29 @@ def _locate(settings: Config, env: str | None) -> Located:
     return settings.locate(env)
 
 
-def age_of(seconds: int, text: str, option: str) -> timedelta:
-    """An age that can be taken from the present.
+def age_of(text: str, option: str) -> timedelta:
+    """An age that can be taken from the present, such as 30d, 12h or 90m.
 
     Raises:
-        typer.BadParameter: It is longer than a thousand years.
+        typer.BadParameter: It is none, or longer than a thousand years.
     """
+    seconds = number_of(text, _AGES, option, "30d, 12h or 90m")
     if seconds > _LONGEST_AGE:
         raise typer.BadParameter(f"{text[:40]!r} is longer than 1000 years", param_hint=option)
     return timedelta(seconds=seconds)
+
+
+def number_of(text: str, units: Mapping[str, int], option: str, example: str) -> int:
+    """A number with its unit, in the smallest one.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    match = re.fullmatch(r"(\d{1,20})\s*([A-Za-z]*)", text)
+    unit = None if match is None else next((u for u in units if u.lower() == match[2].lower()), None)
+    if match is None or unit is None:
+        raise typer.BadParameter(f"{text[:40]!r} is not valid; write {example}", param_hint=option)
+    return int(match[1]) * units[unit]
 
 
 def plain(value: Any) -> Any:
@@ -85,10 +103,10 @@ def plain(value: Any) -> Any:
 
 def print_json(value: object) -> None:
     """Prints one JSON document."""
-    print(json_text(value, indent=2))
+    print(printable_json(value, indent=2))
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def printable_json(value: object, *, indent: int | None = None) -> str:
     """Writes JSON: letters as they are, or escaped where stdout cannot have them."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     return text if fits_stdout(text) else json.dumps(value, indent=indent, default=str)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stead.cli.common import ConfigOption, EnvOption, JsonOption, json_text, open_named, plain, printable
+from stead.cli.common import ConfigOption, EnvOption, JsonOption, open_named, plain, printable, printable_json
 from stead.results import FileInfo
 
 __all__ = ["ls"]
@@ -22,7 +22,7 @@ def ls(
         count = 0
         for info in environment.list_files(path, recursive=recursive):
             if json:  # one array, printed as it comes
-                print("[" if count == 0 else ",", json_text(plain(info)))
+                print("[" if count == 0 else ",", printable_json(plain(info)))
             else:
                 print(_line(info))
             count += 1

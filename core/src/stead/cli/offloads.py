@@ -1,6 +1,5 @@
 """`stead offloads`: list, show, gc."""
 
-import re
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -9,7 +8,17 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from stead import sync
-from stead.cli.common import ConfigOption, EnvOption, JsonOption, age_of, open_named, plain, print_json, printable
+from stead.cli.common import (
+    ConfigOption,
+    EnvOption,
+    JsonOption,
+    age_of,
+    number_of,
+    open_named,
+    plain,
+    print_json,
+    printable,
+)
 from stead.config import load_config
 from stead.config.reducing import ReducerSection
 from stead.reducer import OffloadRecord, Offloads
@@ -25,7 +34,6 @@ SessionOption = Annotated[
 RootOption = Annotated[
     str | None, typer.Option("--root", metavar="DIR", help="Folder of all offloads; else the configuration's.")
 ]
-AGES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 SIZES = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -78,8 +86,8 @@ def gc(
     Notices that name a removed offload lead nowhere. Content that a killed process left without a record goes too, once
     it is a day old.
     """
-    limit = None if age is None else age_of(_number(age, AGES, "--age", "30d or 12h"), age, "--age")
-    most = None if quota is None else _number(quota, SIZES, "--quota", "500MB or 2GB")
+    limit = None if age is None else age_of(age, "--age")
+    most = None if quota is None else number_of(quota, SIZES, "--quota", "500MB or 2GB")
     removed = _with_offloads(lambda offloads: offloads.expire(age=limit, quota=most), (session, root, env, config))
     if json:
         print_json({"removed": removed})
@@ -107,11 +115,3 @@ def _line(record: OffloadRecord) -> str:
     time = record.stored_at.strftime("%Y-%m-%d %H:%M:%S")
     kind = record.kind if record.complete else f"{record.kind}, incomplete"
     return printable(f"{time}  {record.size:>12,}  {record.session}  {record.tool}  {kind}  {record.path}")
-
-
-def _number(text: str, units: dict[str, int], option: str, example: str) -> int:
-    match = re.fullmatch(r"(\d{1,20})\s*([A-Za-z]*)", text)
-    unit = None if match is None else next((u for u in units if u.lower() == match[2].lower()), None)
-    if match is None or unit is None:
-        raise typer.BadParameter(f"{text[:40]!r} is not valid; write {example}", param_hint=option)
-    return int(match[1]) * units[unit]

@@ -1,16 +1,14 @@
 """`stead sandboxes`: list, clean. Only those that stead made."""
 
 import asyncio
-import re
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stead.cli.common import ConfigOption, JsonOption, age_of, plain, print_json, printable
-from stead.cli.offloads import AGES
 from stead.config import load_config
 from stead.errors import ConfigError
 from stead.posix.sandbox import SandboxEnvironment, SandboxInfo
@@ -55,7 +53,7 @@ def clean(
     """
     if (older_than is None) == (not everything):
         raise typer.BadParameter("say --older-than AGE, or --all")
-    before = None if older_than is None else datetime.now(UTC) - _age(older_than)
+    before = None if older_than is None else datetime.now(UTC) - age_of(older_than, "--older-than")
     removed = asyncio.run(_clean(_open(name, config), before, dry_run=dry_run))
     if json:
         print_json({"removed": [] if dry_run else removed, "would_remove": removed if dry_run else []})
@@ -89,10 +87,3 @@ def _open(name: str, config: Path | None) -> SandboxEnvironment:
 def _line(info: SandboxInfo) -> str:
     started = info.started.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if info.started else "-"
     return printable(f"{info.id}  {info.state:8}  {started:19}  {info.labels.get('stead-owner', '-')}")
-
-
-def _age(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,20})([smhdw])", text)
-    if match is None:
-        raise typer.BadParameter(f"{text[:40]!r} is not valid; write 12h, 90m or 2d", param_hint="--older-than")
-    return age_of(int(match[1]) * AGES[match[2]], text, "--older-than")

@@ -8,19 +8,21 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretBytes, SecretStr
 
 from stead.config.names import hint
 from stead.config.secrets import looks_secret
 from stead.errors import ConfigError
+from stead.paths import check_state_dir
 
 __all__ = [
     "BackendOptions",
     "Layer",
     "Option",
     "OptionTable",
+    "StateDir",
     "keyword_layer",
     "table_keys",
     "variable_layer",
@@ -36,6 +38,10 @@ class BackendOptions(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+StateDir = Annotated[str, AfterValidator(check_state_dir)]
+"""The option `state_dir`, which every backend with files has: a folder below its working directory."""
 
 
 @dataclass(frozen=True, slots=True)

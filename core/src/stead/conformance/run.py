@@ -94,12 +94,7 @@ class _Run:
     def open_once(self) -> None:
         """Refuses options that mean nothing before anything runs."""
         with tempfile.TemporaryDirectory(prefix="stead-conformance-") as folder:
-            try:
-                self.target.open(folder)
-            except SteadError:
-                raise
-            except Exception as error:
-                raise ConfigError(f"{self.target.name} cannot be made: {type(error).__name__}: {error}") from error
+            self.target.open(folder)
 
     def pytest_collection(self, session: pytest.Session) -> None:
         # Not before: pytest explains only asserts of modules that are imported while it runs.

@@ -2,7 +2,7 @@
 
 The weights are set against cl100k_base on real text. An ASCII character is a quarter of a token, as everyone counts it,
 with two corrections: digits and the marks of JSON weigh more, and so do long runs of base64 or hex. Newer vocabularies
-need fewer tokens for most scripts, so that the error there is to the safe side; `TokenLedger.calibrate` removes it.
+need fewer tokens for most scripts, so that the error there is to the safe side; `Reducer.calibrate` removes it.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
-from stead.config import BackendOptions
-from stead.paths import check_state_dir
+from stead.config import BackendOptions, StateDir
 
 __all__ = ["DaytonaOptions"]
 
@@ -39,7 +38,7 @@ class DaytonaOptions(BackendOptions):
     """What paths may not leave, on the sandbox; else `/`."""
     working_dir: Annotated[str, Field(pattern="^/")] | None = None
     """Where relative paths start and commands run; else `root`, else where the sandbox starts commands by itself."""
-    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
+    state_dir: StateDir = ".stead"
     """Where spilled output and offloads go, relative to the working directory."""
     envs: dict[str, str] | None = None
     """Variables of every command."""

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from stead.config import BackendOptions
-from stead.paths import check_state_dir
+from stead.config import BackendOptions, StateDir
 
 __all__ = ["FsspecOptions"]
 
@@ -19,5 +18,5 @@ class FsspecOptions(BackendOptions):
     """The directory of it that is the root of the environment; without a protocol."""
     options: dict[str, Any] = Field(default_factory=dict)
     """What the filesystem's class takes. Values may be secrets by reference."""
-    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
+    state_dir: StateDir = ".stead"
     """Where stead keeps files of its own, relative to the root."""

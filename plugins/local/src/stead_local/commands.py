@@ -16,6 +16,7 @@ from typing import Literal, NoReturn
 from stead.command_input import check_variables, command_words, output_limit, stdin_bytes, timeout_seconds
 from stead.environment import PathLike
 from stead.errors import ConfigError, EnvironmentClosed, EnvironmentLost, Unavailable
+from stead.paths import check_state_dir
 from stead.results import ExecutionResult, OutputChunk
 from stead_local.command_options import CommandOptions
 from stead_local.command_result import to_result
@@ -72,7 +73,7 @@ class Commands:
         """
         self._root = root
         self._options = CommandOptions() if options is None else options
-        self._spill_folders = [*_below(root, state_dir), "spill"]
+        self._spill_folders = [*_parts_of(state_dir), "spill"]
         self._spill_json = json.dumps("/".join([root.path.rstrip("/"), *self._spill_folders, ""]))[1:-1]
         self._pool = KeeperPool()
 
@@ -333,14 +334,11 @@ def _memory_file() -> int:
     return fd
 
 
-def _below(root: Root, state_dir: str) -> tuple[str, ...]:
+def _parts_of(state_dir: str) -> tuple[str, ...]:
     try:
-        parts = (PurePosixPath(root.path) / state_dir).relative_to(root.path).parts
-    except ValueError:
-        parts = ()
-    if not parts or ".." in parts:
-        raise ConfigError(f"state_dir must be a folder below the root, not {state_dir!r}", backend=BACKEND)
-    return parts
+        return PurePosixPath(check_state_dir(state_dir)).parts
+    except ValueError as error:
+        raise ConfigError(f"state_dir {state_dir!r}: {error}", backend=BACKEND) from None
 
 
 def _raise_failure(failure: Failure, call: _Call) -> NoReturn:

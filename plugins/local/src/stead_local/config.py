@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 import pydantic.dataclasses
 from pydantic import AfterValidator, ConfigDict, Field
 
-from stead.config import BackendOptions
-from stead.paths import check_state_dir
+from stead.config import BackendOptions, StateDir
 from stead_local.limits import Limits
 
 __all__ = ["LimitOptions", "LocalOptions"]
@@ -29,7 +28,7 @@ class LocalOptions(BackendOptions):
 
     root: Annotated[Path, AfterValidator(_without_nul)] = Path()
     """The folder, made at start. No file method leaves it."""
-    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
+    state_dir: StateDir = ".stead"
     """Where spilled output and offloads go, relative to `root`."""
     shell: Annotated[str, Field(min_length=1)] = "/bin/sh"
     """What runs a command that is a text."""

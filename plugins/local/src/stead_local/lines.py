@@ -100,13 +100,13 @@ def _known_index(file: PinnedFile, entry: tuple[LineIndex, Stamp] | None) -> Lin
         return None
     index, stamp = entry
     info = file.info
-    times = (info.st_mtime_ns, info.st_ctime_ns)
-    if info.st_size == stamp.size and times == (stamp.modified_ns, stamp.changed_ns) and stamp.settled:
-        return index
-    # The time of modification can be set back, that of change cannot: another one may be a rewrite. A rename or a
-    # change of mode costs a scan too.
-    if info.st_size == stamp.size and times != (stamp.modified_ns, stamp.changed_ns):
-        return None
+    if info.st_size == stamp.size:
+        # The time of modification can be set back, that of change cannot: another one may be a rewrite. A rename or a
+        # change of mode costs a scan too.
+        if (info.st_mtime_ns, info.st_ctime_ns) != (stamp.modified_ns, stamp.changed_ns):
+            return None
+        if stamp.settled:
+            return index
     # Appended to, or too young to be told by its times: the ends decide.
     return index if info.st_size >= stamp.size and _ends(file, stamp.size) == stamp.ends else None
 

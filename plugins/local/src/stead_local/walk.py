@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from stead.errors import FileChanged, InvalidPath, NotADirectory
+from stead.errors import ConfigError, FileChanged, InvalidPath, NotADirectory
 from stead.paths import PathParts, outside_root, split_path
-from stead_local.errors import error, missing, translated
+from stead_local.errors import BACKEND, error, missing, translated
 
 __all__ = ["FILE_FLAGS", "Place", "Root", "Swapped"]
 
@@ -63,8 +63,13 @@ class Root:
 
         Raises:
             InvalidPath: It holds NUL.
+            ConfigError: It is relative, and the working directory of this process was removed.
         """
-        self.path = os.path.abspath(os.fspath(path))
+        try:
+            self.path = os.path.abspath(os.fspath(path))
+        except FileNotFoundError:
+            text = f"the root {os.fspath(path)!r} is relative, and the working directory of this process is not there any more"
+            raise ConfigError(text, backend=BACKEND) from None
         if "\0" in self.path:
             raise error(InvalidPath, f"the root {self.path!r} holds NUL, which no path can", "start", self.path)
         self._real = self.path

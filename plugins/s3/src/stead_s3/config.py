@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
-from stead.config import BackendOptions
-from stead.paths import check_state_dir
+from stead.config import BackendOptions, StateDir
 
 __all__ = ["S3Options"]
 
@@ -31,7 +30,7 @@ class S3Options(BackendOptions):
     """A profile of the SDK's own configuration files."""
     anonymous: bool = False
     """Whether to send no credentials at all."""
-    state_dir: Annotated[str, Field(min_length=1), AfterValidator(check_state_dir)] = ".stead"
+    state_dir: StateDir = ".stead"
     """Where stead keeps files of its own, relative to the root."""
     timeout: Annotated[float, Field(gt=0)] = 30
     """Seconds without a byte after which a connection counts as broken."""

@@ -278,7 +278,7 @@ def _plain(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value):
         # Not its `str`: that names private fields, which differ after a round trip through the library's own JSON.
         names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
         return {name: getattr(value, name, None) for name in names}
