@@ -171,6 +171,8 @@ def notices_for(language: str, own: Mapping[str, str]) -> Notices:
     """
     if language not in _LANGUAGES:
         raise ConfigError(f"language is {language!r}; choose 'en' or 'zh'")
+    if not own:
+        return _LANGUAGES[language]
     known = [field.name for field in fields(Notices)]
     for name, template in own.items():
         if name not in known:
