@@ -31,7 +31,7 @@ def test_together_as_alone(texts: list[str]) -> None:
     alone = list(map(text_units, texts))
     assert each(weigh(texts)) == alone
     assert weigh(texts).characters == list(map(len, texts))
-    assert weigh(texts).total == units_of(texts) == sum(alone)
+    assert weigh(texts).total == units_of(texts, max(map(len, texts), default=0)) == sum(alone)
 
 
 @settings(deadline=None)
@@ -63,4 +63,4 @@ def test_what_is_no_text_is_refused(odd: object) -> None:
     with pytest.raises(TypeError):
         weigh(["a", odd])  # type: ignore[list-item]
     with pytest.raises(TypeError):
-        units_of(["a", odd])  # type: ignore[list-item]
+        units_of(["a", odd], 1)  # type: ignore[list-item]

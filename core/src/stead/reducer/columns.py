@@ -222,14 +222,14 @@ class Columns:
             items = [item for [item] in map(_tool_calls, entries)]
             functions = list(map(_function, items))
             names, arguments = list(map(_name, functions)), list(map(_arguments, functions))
-            ids, uses = list(map(_id, items)), Counter(names)
-            units = (_AROUND + _AROUND_CALL) * len(ids) + units_of(arguments)
+            ids, uses, longest = list(map(_id, items)), Counter(names), max(map(len, arguments))
+            units = (_AROUND + _AROUND_CALL) * len(ids) + units_of(arguments, longest)
             units += sum([times * text_units(name) for name, times in uses.items()])
             if set(map(_kind, items)) != {"function"} or "" in uses:
                 return False
         except (LookupError, TypeError, ValueError, AttributeError):
             return False
-        if max(map(len, arguments)) > LONG_ARGUMENTS:
+        if longest > LONG_ARGUMENTS:
             numbers = enumerate(arguments, start=len(self.call_at))
             self.special.update([number for number, text in numbers if len(text) > LONG_ARGUMENTS])
         return self._open(ids, names, at, units)
@@ -249,7 +249,9 @@ class Columns:
     def _open(self, ids: Sequence[str], names: Sequence[str], at: Sequence[int], units: int) -> bool:
         """Takes calls; False if an id is none, or known."""
         before = len(self.numbers)
-        if not {str} >= set(map(type, ids)):
+        try:
+            "".join(ids)  # the fastest way to tell that all are texts
+        except TypeError:
             return False
         self.numbers.update(zip(ids, count(before), strict=False))
         self.call_ids += ids

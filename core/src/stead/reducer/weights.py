@@ -114,23 +114,24 @@ def weigh(texts: Sequence[str]) -> Weights:
         sized = enumerate(zip(map(text_units, texts), characters, strict=True))
         return Weights(characters, [0] * len(texts), {i: units - ASCII_WEIGHT * size for i, (units, size) in sized})
     dense = list(map(len, parts))
-    if max(dense, default=0) < BLOB_LEAST_DIGITS or max(characters) < BLOB_RUN:
+    if max(characters, default=0) < BLOB_RUN or max(dense) < BLOB_LEAST_DIGITS:
         return Weights(characters, dense, {})
     long = [i for i, size in enumerate(characters) if size >= BLOB_RUN and dense[i] >= BLOB_LEAST_DIGITS]
     return Weights(characters, dense, {i: extra for i in long if (extra := blob_extra(texts[i].encode()))})
 
 
-def units_of(texts: Sequence[str]) -> int:
+def units_of(texts: Sequence[str], longest: int) -> int:
     """The sum of `text_units` of texts: that of short ones costs a fifth.
 
     Args:
         texts: Any texts.
+        longest: Characters of the longest, which the caller wants to know too.
 
     Raises:
         TypeError: One is no text.
     """
     joined = "".join(texts)
-    if not joined.isascii() or max(map(len, texts), default=0) >= BLOB_RUN:
+    if longest >= BLOB_RUN or not joined.isascii():
         return sum(map(text_units, texts))
     data = joined.encode()
     return ASCII_WEIGHT * len(data) + DENSE_EXTRA * (len(data) - len(data.translate(None, DENSE)))
