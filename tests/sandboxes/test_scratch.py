@@ -43,6 +43,28 @@ def test_command_that_removes_temporary_files(shell_env, tmp_path):
     asyncio.run(use())
 
 
+def test_files_that_go_while_they_are_sent(tmp_path):
+    """Where a command removes the temporary files just when its output is being read, that is asked for once more."""
+    tools, armed = tmp_path / "tools", tmp_path / "work" / "armed"
+    tools.mkdir()
+    (tools / "head").write_text(
+        f'#!/bin/sh\nrm {armed} 2>/dev/null && rm -rf {tmp_path}/tmp/*\nexec /usr/bin/head "$@"\n'
+    )
+    (tools / "head").chmod(0o755)
+
+    async def use() -> None:
+        async with LocalPosix(tmp_path, path=f"{tools}:/usr/bin:/bin") as env:
+            async with aclosing(
+                env.execute_stream("touch armed; echo before; sleep 1.5; echo after", timeout=30)
+            ) as items:
+                found = [item async for item in items]
+            assert not armed.exists()
+            assert b"".join(i.data for i in found if isinstance(i, OutputChunk)) == b"before\nafter\n"
+            assert isinstance(found[-1], ExecutionResult)
+
+    asyncio.run(use())
+
+
 def test_deadline_and_end_without_temporary_files(shell_env, tmp_path):
     """A command that has removed the temporary files is ended at its deadline, when it is cancelled, and by `close()`."""
     clean = f"rm -rf {tmp_path}/tmp/*; touch cleaned; (sleep 61 &) ; exec sleep 60"

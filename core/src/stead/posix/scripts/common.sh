@@ -13,9 +13,13 @@ reply() { printf '\n@%s %s ' "$STEAD_ID" "$1"; encode; printf ' @%s\n' "$STEAD_I
 # answer WORD: ends the script with a reply that has no more to say.
 answer() { printf '%s' "$2" | reply "$1"; exit 0; }
 
+# no_room TEXT: ends the script that could not write a file of ours: for lack of room, unless a command has removed our
+# folder meanwhile. Then there is no answer, and the question is asked again.
+no_room() { [ ! -d "$STEAD_SCRATCH" ] || answer full "$1"; exit 0; }
+
 # reply_file WORD FILE: as reply, from a file of ours, which is fetched by its path if it is long, else removed.
 reply_file() {
-  size=$(wc -c < "$2") || answer error "the reply was lost"
+  size=$(wc -c < "$2" 2> /dev/null) || exit 0
   if [ "$size" -gt 98304 ]; then printf '%s\n' "$((size)) $2" | reply "$1-at"; else reply "$1" < "$2"; rm -f -- "$2"; fi
 }
 

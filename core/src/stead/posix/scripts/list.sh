@@ -20,5 +20,5 @@ export TZ=UTC0 LC_ALL=C
       printf "%s%s %s\n" "$STEAD_SEPARATOR" "$facts" "$link"
     done' sh {} + 2>/dev/null
   printf '%send' "$STEAD_SEPARATOR"
-} > "$STEAD_SCRATCH/reply-$STEAD_ID" || answer full "$place"
+} > "$STEAD_SCRATCH/reply-$STEAD_ID" || no_room "$place"
 reply_file ok "$STEAD_SCRATCH/reply-$STEAD_ID"

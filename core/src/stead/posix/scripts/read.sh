@@ -21,7 +21,7 @@ elif [ "$wanted" -gt "$STEAD_INLINE" ]; then
     [ "$wanted" -le "$STEAD_STAGED" ] || wanted=$STEAD_STAGED
     where=staged staged=$STEAD_SCRATCH/part-$STEAD_ID
     scratch
-    (umask 077; piece "$STEAD_OFFSET" "$wanted" > "$staged") || { rm -f "$staged"; answer full "$place"; }
+    (umask 077; piece "$STEAD_OFFSET" "$wanted" > "$staged") || { rm -f "$staged"; no_room "$place"; }
   else where=direct
   fi
 fi
@@ -31,7 +31,7 @@ if [ "$where" = whole ]; then
     printf '%s\0' "$where" "$place" "$before" 0 ""
     facts "$file"
     cat "$STEAD_SCRATCH/data-$STEAD_ID"
-  } > "$STEAD_SCRATCH/reply-$STEAD_ID" || answer full "$place"
+  } > "$STEAD_SCRATCH/reply-$STEAD_ID" || no_room "$place"
   rm -f "$STEAD_SCRATCH/data-$STEAD_ID"
   reply_file ok "$STEAD_SCRATCH/reply-$STEAD_ID"
   exit 0
